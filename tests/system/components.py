@@ -315,6 +315,11 @@ class AirflowComponents:
         """Return the task instances of a DAG run by label."""
         return {one.label: one for one in self.api.task_instances(dag_id, run_id)}
 
+    def logs(self, dag_id: str, run_id: str, task: TaskInstance) -> str:
+        """Return the logs of all tries, as the pages of Airflow show them. A starved scheduler can run a task twice."""
+        tries = range(1, task.try_number + 1)
+        return "\n".join(self.api.log(dag_id, run_id, task.task_id, number) for number in tries)
+
     def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
         """Return the extra links of a task."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"

@@ -87,9 +87,7 @@ class Play:
         self.links.setdefault(task_id, []).append(self._airflow.links(DAG, self.run_id, task_id))
 
     def log(self, task_id: str) -> str:
-        """Return the logs of all tries: a scheduler without CPU time for long can run a task twice."""
-        tries = range(1, self.tasks[task_id].try_number + 1)
-        return "\n".join(self._airflow.api.log(DAG, self.run_id, task_id, number) for number in tries)
+        return self._airflow.logs(DAG, self.run_id, self.tasks[task_id])
 
     def told_of(self, task_id: str) -> str:
         """Return the last message about a task: a scheduler without CPU time for long can run it twice."""

@@ -125,12 +125,8 @@ class Play:
 
     def log(self, end: str) -> str:
         """Return the logs of the failed tasks of a DAG run."""
-        dag_id = f"schedules_{'two' if end == 'another' else end}"
-        return "\n".join(
-            self.airflow.api.log(dag_id, self.runs[end], one.task_id, one.try_number)
-            for one in self.tasks[end].values()
-            if one.state == "failed"
-        )
+        failed = [one for one in self.tasks[end].values() if one.state == "failed"]
+        return "\n".join(self.airflow.logs(_dag(end), self.runs[end], one) for one in failed)
 
     def _task(self, end: str, task_id: str) -> TaskInstance:
         return self.airflow.tasks(f"schedules_{end}", self.runs[end])[task_id]
@@ -185,9 +181,12 @@ class Play:
         self.notes.append(note())
 
     def _ended(self, end: str) -> None:
-        dag_id = f"schedules_{'two' if end == 'another' else end}"
-        self.states[end] = self.airflow.wait(dag_id, self.runs[end])
-        self.tasks[end] = self.airflow.tasks(dag_id, self.runs[end])
+        self.states[end] = self.airflow.wait(_dag(end), self.runs[end])
+        self.tasks[end] = self.airflow.tasks(_dag(end), self.runs[end])
+
+
+def _dag(end: str) -> str:
+    return f"schedules_{'two' if end == 'another' else end}"
 
 
 @pytest.fixture(scope="module")

@@ -58,8 +58,7 @@ class Play:
         return self._airflow.api.xcom(dag_id, self.runs[dag_id], task.task_id, map_index=task.map_index)
 
     def log(self, task_id: str) -> str:
-        """Return the log of the last try of a task."""
-        return self._airflow.api.log(DAG, self.runs[DAG], task_id, self.tasks[task_id].try_number)
+        return self._airflow.logs(DAG, self.runs[DAG], self.tasks[task_id])
 
     def _run(self, stream: str) -> dict[str, Any]:
         """Start a run of a stream as another client, and return the response to a second request."""

@@ -122,9 +122,7 @@ class Play:
         self._done.append(what)
 
     def log(self, task_id: str) -> str:
-        """Return the logs of all tries of a task, as the pages of Airflow show them."""
-        tries = range(1, self.tasks[task_id].try_number + 1)
-        return "\n".join(self._airflow.api.log(DAG, self.run_id, task_id, number) for number in tries)
+        return self._airflow.logs(DAG, self.run_id, self.tasks[task_id])
 
     def trigger_logs(self, task_id: str) -> list[str]:
         """Return the log of a task in each triggerer, the first triggerer first."""

@@ -98,6 +98,7 @@ def test_two_at_once_of_which_one_is_interrupted(tmp_path: Path) -> None:
         assert httpx.get(f"{words['datapipe-local']}/health", trust_env=False).is_success
         with closing(AirflowApi(words["Airflow"], words["login"], words["password"])) as api:
             assert api.answers()
+            wait_for("the DAG is parsed", lambda: api.knows_dag(DAG), limit=120, interval=0.5)
             run_id = api.trigger(DAG)
             path = f"/dags/{DAG}/dagRuns/{run_id}/taskInstances?state=running"
             wait_for("a task runs", lambda: bool(api.request("GET", path)["task_instances"]), limit=120, interval=0.5)

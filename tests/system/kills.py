@@ -140,7 +140,7 @@ class _Pusher(threading.Thread):
 
 
 def _seed(folder: Path, partner: Partner) -> Json:
-    newest = {
+    newest: Json = {
         "incremental_pointer_id": "version",
         "incremental_primary_key_name": ["id"],
         "enabled_history_table": True,

@@ -53,14 +53,6 @@ class Check:
         return self.expected == self.found
 
 
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 @contextmanager
 def plain_file(source: Path, scratch: Path) -> Iterator[Path]:
     """Return a source file as plain CSV, because DuckDB reads no zip archives."""
@@ -78,16 +70,16 @@ def plain_file(source: Path, scratch: Path) -> Iterator[Path]:
         copy.unlink()
 
 
-def fingerprint(connection: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str]) -> str:
+def fingerprint(rows: duckdb.DuckDBPyRelation) -> str:
     """
-    Return the number and the checksum of the rows of a relation, in any order.
+    Return the number and the checksum of rows, in any order.
 
     The checksum is the sum of the hashes: with an exclusive or, duplicate rows would cancel out.
     """
-    hashed = f"hash({', '.join(map(quoted, columns))})"
-    query = f"SELECT count(*), coalesce(sum({hashed}::HUGEINT), 0) FROM {relation}"  # noqa: S608 - quoted names
-    rows, total = connection.execute(query).fetchall()[0]
-    return f"{rows:,} rows, {int(total) % (1 << 64):016x}"
+    columns = ", ".join(f'"{column}"' for column in rows.columns)
+    hashed = f"sum(hash({columns})::HUGEINT)"
+    (found,) = rows.aggregate(f"count(*), coalesce({hashed}, 0)").fetchall()
+    return f"{found[0]:,} rows, {int(found[1]) % (1 << 64):016x}"
 
 
 def check_table(warehouse: duckdb.DuckDBPyConnection, table: str, source: Path, scratch: Path) -> Check:
@@ -97,21 +89,19 @@ def check_table(warehouse: duckdb.DuckDBPyConnection, table: str, source: Path, 
     The file is read with the types of the table. A changed value cannot be parsed, or has another hash.
     """
     what = f"table {table}"
-    name = f"{quoted(SCHEMA)}.{quoted(table)}"
+    loaded = warehouse.table(f"{SCHEMA}.{table}")
+    types = dict(zip(loaded.columns, map(str, loaded.types), strict=True))
     with plain_file(source, scratch) as csv:
-        with csv.open(encoding="utf-8") as file:
-            columns = file.readline().strip().replace('"', "").split(",")
-        types = {row[0]: row[1] for row in warehouse.execute(f"DESCRIBE {name}").fetchall()}
+        columns = warehouse.read_csv(str(csv), header=True, all_varchar=True).columns
         if missing := [column for column in columns if column not in types]:
             return Check(what, "all columns", f"without {', '.join(missing)}")
-        typed = ", ".join(f"{literal(column)}: {literal(types[column])}" for column in columns)
-        reader = f"read_csv({literal(str(csv))}, header = true, nullstr = ['NA', ''], columns = {{{typed}}})"
+        typed = {column: types[column] for column in columns}
         try:
-            expected = fingerprint(warehouse, reader, columns)
+            expected = fingerprint(warehouse.read_csv(str(csv), header=True, na_values=["NA", ""], dtype=typed))
         except duckdb.Error as error:
             # Such as 39.02 in a column that the loader took for whole numbers.
             return Check(what, "values of the source's types", str(error).splitlines()[0])
-        return Check(what, expected, fingerprint(warehouse, name, columns))
+        return Check(what, expected, fingerprint(loaded.select(*columns)))
 
 
 def checked(what: str, check: Callable[[], Check]) -> Check:
@@ -138,8 +128,7 @@ def transform_rows(warehouse: duckdb.DuckDBPyConnection, columns: dict[str, str]
     ).fetchall()
     if len(found) != 1:
         raise duckdb.CatalogException(f"{len(found)} tables or views are named {TRANSFORM}")
-    wanted = ", ".join(map(quoted, columns))
-    rows = warehouse.execute(f"SELECT {wanted} FROM {quoted(found[0][0])}.{quoted(TRANSFORM)}")  # noqa: S608 - quoted
+    rows = warehouse.table(f"{found[0][0]}.{TRANSFORM}").select(*columns)
     return [dict(zip(columns.values(), map(comparable, row), strict=True)) for row in rows.fetchall()]
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tests.benchmarks.adapters.histories import WAYS, Histories, Way
 from tests.benchmarks.figures import part
@@ -34,13 +33,6 @@ class Followed:
     def delay(self, share: float) -> float | None:
         """Return the delay within which a share of the ends was noticed, in seconds."""
         return part(self.delays, share)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Followed:
-        return cls(**data)
 
 
 def measure_by_history(

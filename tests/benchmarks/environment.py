@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -78,9 +78,6 @@ class Machine:
             system=f"{platform.system()} {platform.release()}",
             versions=dict(found),
         )
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def _processor() -> str:

@@ -14,10 +14,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tests.benchmarks.environment import process_env
 from tests.benchmarks.figures import memory_of
@@ -83,13 +82,6 @@ class Imported:
     others: int
     memory: int
     largest: Mapping[str, int]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Imported:
-        return cls(**data)
 
 
 def measure_imports(names: list[str], repetitions: int, python: str = sys.executable) -> Iterator[Imported]:

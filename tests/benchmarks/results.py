@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,11 +36,11 @@ class Results:
                 case "machine":
                     results.machines.append(Machine(**data))
                 case "imported":
-                    results.imported.append(Imported.from_dict(data))
+                    results.imported.append(Imported(**data))
                 case "waited":
                     results.waited.append(Waited.from_dict(data))
                 case "followed":
-                    results.followed.append(Followed.from_dict(data))
+                    results.followed.append(Followed(**data))
                 case "failure":
                     results.failures.append(data)
         return results
@@ -55,7 +55,7 @@ class Keeper:
 
     def keep(self, result: Machine | Imported | Waited | Followed) -> None:
         kinds = {Machine: "machine", Imported: "imported", Waited: "waited", Followed: "followed"}
-        self._write(kinds[type(result)], result.as_dict())
+        self._write(kinds[type(result)], asdict(result))
 
     def keep_failure(self, what: str, count: int, latency: float, why: str) -> None:
         """Keep that something could not be measured."""

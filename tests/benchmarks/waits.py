@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tests.benchmarks.figures import Lag, Sample, cpu_at, lag, part
@@ -101,9 +101,6 @@ class Waited:
     def memory_per_trigger(self) -> float:
         """Bytes; triggers that have not started need none."""
         return self.memory / max(self.started, 1)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Waited:

@@ -1,4 +1,4 @@
-"""Webhooks on real components: from tasks, mapped, after the kill of a worker, and with ``dag.test()``."""
+"""Webhooks on real components: from tasks, mapped, and after the kill of a worker."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from tests.support.webhook_gateway import Trouble, WebhookGateway
 from tests.system import seeds
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
-from tests.system.conftest import DAGS, saved
-from tests.system.dag_test import DagTest
+from tests.system.conftest import saved
 
 SECRET = "canary-s3cret"
 SEED = seeds.webhook("hooks", "events", authentication={"method": "hmac", "header": "X-Signature", "secret": SECRET})
@@ -120,14 +119,6 @@ def test_a_worker_that_is_killed_is_followed_by_one_that_goes_on(
     times = Counter(row["id"] for row in loaded(webhooks))
     assert set(times) == set(range(total))
     assert sorted(number for number, count in times.items() if count > 1) == list(range(10 * held, 10 * held + 10))
-
-
-def test_without_components(webhooks: LocalService, dag_test: DagTest) -> None:
-    connections = {"webhook_dag": json.dumps(webhook(webhooks.base_url) | {"extra": EXTRA})}
-    tested = dag_test.run("webhook", DAGS / "webhook.py", connections)
-    assert set(tested.states.values()) == {tested.state} == {"success"}, tested.output[-5000:]
-    assert by_how(loaded(webhooks)) == EXPECTED
-    assert SECRET not in tested.output
 
 
 @pytest.mark.parametrize(("password", "healthy"), [(SECRET, True), ("wrong-canary", False)])

@@ -29,7 +29,6 @@ _AIRFLOW = "apache-airflow"
 
 
 def parser() -> argparse.ArgumentParser:
-    """Make what reads the command."""
     made = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     common = argparse.ArgumentParser(add_help=False)
     made.set_defaults(set="main", python=sys.executable)
@@ -61,7 +60,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     # So that what was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     chosen = parser().parse_args(arguments)

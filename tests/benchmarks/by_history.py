@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tests.benchmarks.adapters.histories import WAYS, Histories, Way
 from tests.benchmarks.figures import part
@@ -20,18 +19,7 @@ _SLACK = 75.0
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """
-    How one way of waiting did.
-
-    :param interval: seconds between two looks; None for adaptive.
-    :param is_shared: whether the runs are of streams of one sync.
-    :param typical: about how many seconds runs took.
-    :param count: how many there were.
-    :param requests: how many requests they took.
-    :param delays: how many seconds after its end each run was seen to be over, ascending.
-    :param bad: events that said something else.
-    :param said: some of these.
-    """
+    """How one way of waiting did."""
 
     interval: float | None
     is_shared: bool
@@ -46,15 +34,6 @@ class Followed:
         """Return the delay within which a share of the ends was noticed, in seconds."""
         return part(self.delays, share)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Followed:
-        """Read what :meth:`as_dict` gave."""
-        return cls(**data)
-
 
 def measure_by_history(
     typical: float, group: int, python: str = sys.executable, ways: Sequence[Way] = WAYS
@@ -62,10 +41,6 @@ def measure_by_history(
     """
     Wait for the same runs in all ways, at the same time, through one server.
 
-    :param typical: about how many seconds runs take.
-    :param group: how many runs each way waits for.
-    :param python: the interpreter that is measured.
-    :param ways: which are compared.
     :raises ProgramError: the stub or the client broke down, or some end was not seen.
     """
     histories = Histories(typical, group, ways)

@@ -11,19 +11,13 @@ import trustme
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """
-    Where they are.
-
-    :param server: the server's certificate and key (ECDSA, P-256).
-    :param trusted: what clients trust: the usual authorities and ours, so that reading them takes what it usually does.
-    """
+    """Where they are."""
 
     server: Path
     trusted: Path
 
     @classmethod
     def in_folder(cls, folder: Path) -> Certificates:
-        """Make them."""
         authority = trustme.CA()
         made = cls(folder / "server.pem", folder / "trusted.pem")
         authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(made.server)

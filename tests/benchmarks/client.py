@@ -27,13 +27,7 @@ _QUOTED = 300
 
 
 class Client:
-    """
-    Starts the triggers, and takes their events.
-
-    :param adapter: makes the triggers.
-    :param plan: how many, and when.
-    :param line: to the driver.
-    """
+    """Starts the triggers, and takes their events."""
 
     def __init__(self, adapter: Adapter, plan: Plan, line: Line) -> None:
         self._adapter = adapter
@@ -143,7 +137,6 @@ class Client:
 
 
 def main(port: str, base: str, plan_text: str) -> None:
-    """Measure once."""
     from airflow.sdk.log import configure_logging, reset_logging
 
     # As the triggerer's supervisor has it, but for where it goes.

@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -29,11 +29,7 @@ print(json.dumps(versions))
 
 
 def process_env(home: Path) -> dict[str, str]:
-    """
-    Give the environment of a measured process.
-
-    :param home: Airflow's.
-    """
+    """Give the environment of a measured process."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -63,16 +59,7 @@ def versions(python: str, distributions: list[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """
-    What was measured on, and with.
-
-    :param day: ISO date, in UTC.
-    :param processor: its name.
-    :param cores: how many may be used.
-    :param memory_gb: how much there is.
-    :param system: the operating system.
-    :param versions: of Python and of what is measured.
-    """
+    """What was measured on, and with."""
 
     day: str
     processor: str
@@ -83,7 +70,6 @@ class Machine:
 
     @classmethod
     def this(cls, found: Mapping[str, str]) -> Self:
-        """Describe this one."""
         return cls(
             day=datetime.now(UTC).date().isoformat(),
             processor=_processor(),
@@ -92,10 +78,6 @@ class Machine:
             system=f"{platform.system()} {platform.release()}",
             versions=dict(found),
         )
-
-    def as_dict(self) -> dict[str, object]:
-        """Return it as JSON."""
-        return asdict(self)
 
 
 def _processor() -> str:

@@ -13,13 +13,7 @@ TICK = 0.010
 
 
 class Sample(NamedTuple):
-    """
-    One tick.
-
-    :param at: when, by the monotonic clock.
-    :param late: by how many seconds.
-    :param cpu: seconds of CPU that the process had used.
-    """
+    """One tick."""
 
     at: float
     late: float

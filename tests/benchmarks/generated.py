@@ -39,15 +39,7 @@ _HEAD = "import pendulum\nfrom airflow.sdk import DAG, TaskGroup\n"
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """
-    What it took. CPU seconds.
-
-    :param way: ``generated`` or ``written``.
-    :param parse: to parse the file.
-    :param again: to parse it once more, in the same process.
-    :param serialize: to serialize the DAG.
-    :param tasks: what waits for what.
-    """
+    """What it took. CPU seconds."""
 
     way: str
     parse: float
@@ -57,11 +49,7 @@ class Parsed:
 
 
 def shop(count: int) -> Snapshot:
-    """
-    Make a snapshot of a usual shape: three tenths streams, six tenths transforms in layers, the rest reverse ETL.
-
-    :param count: how many tasks.
-    """
+    """Make a snapshot of a usual shape: three tenths streams, six tenths transforms in layers, the rest reverse ETL."""
     chance = random.Random(1)  # noqa: S311 - no secret
     nodes = [Node(f"sync:s{number}", SYNC, f"s{number}", f"source_{number}") for number in range(10)]
     read: list[str] = []
@@ -127,12 +115,6 @@ def _inside(graph: Graph, where: Any, names: dict[str, str], group: tuple[str, .
 
 
 def measure(count: int, repetitions: int) -> Iterator[Parsed]:
-    """
-    Parse both, in turns.
-
-    :param count: how many tasks.
-    :param repetitions: how often; once more, before, fills the caches.
-    """
     snapshot = shop(count)
     with TemporaryDirectory(prefix="datapipe-bench-") as name:
         folder = Path(name)
@@ -143,7 +125,8 @@ def measure(count: int, repetitions: int) -> Iterator[Parsed]:
             "dag = DatapipeDag('shop', snapshot='pipelines.json', start_date=pendulum.datetime(2026, 1, 1))\n"
         )
         env = process_env(folder / "airflow")
-        for repetition in range(-1, repetitions):
+        # One more, before, fills the caches.
+        for repetition in range(-1 if repetitions > 1 else 0, repetitions):
             for way in WAYS:
                 done = subprocess.run(  # noqa: S603 - our own module
                     [sys.executable, "-m", "tests.benchmarks.generated", "--parse", str(folder / f"{way}.py")],
@@ -183,7 +166,6 @@ def parse(path: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.generated", description=__doc__)
     parser.add_argument("--count", type=int, default=1000, help="tasks")
     parser.add_argument("--repetitions", type=int, default=7)

@@ -14,10 +14,9 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tests.benchmarks.environment import process_env
 from tests.benchmarks.figures import memory_of
@@ -28,13 +27,7 @@ _LIMIT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Importable:
-    """
-    What a DAG file imports.
-
-    :param name: in the table.
-    :param distribution: that has to be installed.
-    :param modules: operators, sensors and triggers.
-    """
+    """What a DAG file imports."""
 
     name: str
     distribution: str
@@ -80,17 +73,7 @@ IMPORTABLE: tuple[Importable, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """
-    What it took. Seconds and bytes.
-
-    :param name: what was imported.
-    :param wall: the time.
-    :param cpu: the CPU.
-    :param modules: how many are new.
-    :param others: how many of them are not Airflow's own.
-    :param memory: how much more there is in use.
-    :param largest: the packages with the most new modules.
-    """
+    """What it took. Seconds and bytes."""
 
     name: str
     wall: float
@@ -100,28 +83,14 @@ class Imported:
     memory: int
     largest: Mapping[str, int]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Imported:
-        """Read what :meth:`as_dict` gave."""
-        return cls(**data)
-
 
 def measure_imports(names: list[str], repetitions: int, python: str = sys.executable) -> Iterator[Imported]:
-    """
-    Import each in a fresh interpreter, in turns.
-
-    :param names: what to import.
-    :param repetitions: how often; once more, before, fills the caches.
-    :param python: the interpreter that is measured.
-    """
+    """Import each in a fresh interpreter, in turns."""
     with TemporaryDirectory(prefix="datapipe-bench-") as folder:
         # Without the trust that others need: some libraries read it when they are imported.
         env = process_env(Path(folder) / "airflow")
-        for repetition in range(-1, repetitions):
+        # One more, before, fills the caches.
+        for repetition in range(-1 if repetitions > 1 else 0, repetitions):
             for each in IMPORTABLE:
                 if each.name not in names:
                     continue

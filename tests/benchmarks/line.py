@@ -30,14 +30,12 @@ class Line:
         return cls(socket.create_connection(("127.0.0.1", port)))
 
     def tell(self, what: str, **more: Any) -> None:
-        """Send a message."""
         self._socket.sendall(json.dumps({"what": what, **more}).encode() + b"\n")
 
     def hear(self, limit: float | None = None) -> dict[str, Any] | None:
         """
         Give what is said next; None if nothing is in time.
 
-        :param limit: seconds to wait; None for as long as it takes.
         :raises LineClosedError: the other side has gone.
         """
         deadline = None if limit is None else time.monotonic() + limit
@@ -54,5 +52,4 @@ class Line:
         return heard
 
     def close(self) -> None:
-        """Hang up."""
         self._socket.close()

@@ -22,32 +22,14 @@ from urllib.parse import urlsplit
 
 from tests.benchmarks.figures import part
 from tests.support.local_service import LocalService
+from tests.system import seeds
 
-_SEED = {
-    "connections": [
-        {
-            "id": "hooks",
-            "integration_id": "webhook",
-            "label": "Hooks",
-            "settings": {
-                "authentication": {"method": "token", "header": "X-Token", "token": "t0ken"},
-                "tables": [{"name": "orders"}],
-            },
-        }
-    ]
-}
+_SEED = seeds.webhook("hooks", "orders", authentication={"method": "token", "header": "X-Token", "token": "t0ken"})
 _PATH = "/webhooks/hooks/orders"
 
 
 class Poured(NamedTuple):
-    """
-    What a run came to.
-
-    :param requests: How many were answered, all with 200.
-    :param seconds: In what time.
-    :param p50: Half of the answers came within so many seconds.
-    :param p99: 99% of them.
-    """
+    """What a run came to."""
 
     requests: int
     seconds: float
@@ -56,7 +38,6 @@ class Poured(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Requests per second."""
         return self.requests / self.seconds
 
 
@@ -117,7 +98,6 @@ class _Sender(asyncio.Protocol):
 
 
 async def pour(address: str, connections: int, seconds: float) -> Poured:
-    """Send for some seconds."""
     where = urlsplit(address)
     host, port = str(where.hostname), where.port or 80
     latencies: list[float] = []
@@ -151,7 +131,6 @@ def measure(connections: int, seconds: float, runs: int) -> list[Poured]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_ingestion", description=__doc__)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each run takes")

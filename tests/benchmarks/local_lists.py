@@ -21,6 +21,7 @@ from typing import Any
 from datapipe_local.clock import as_timestamp
 from datapipe_local.ids import RunId
 from tests.support.local_service import LocalService
+from tests.system import seeds
 
 Json = dict[str, Any]
 
@@ -34,33 +35,17 @@ _SELECT = "SELECT id, name FROM {{raw.many.s0}} WHERE id > 0"
 
 def _seed(folder: str, transforms: int) -> Json:
     def sync(name: str, streams: int) -> Json:
-        return {
-            "id": name,
-            "connection_id": "files",
-            "destination_schema_name": name,
-            "source_streams": [{"id": f"{name}.s{n}", "name": f"s{n}", "file": "x.csv"} for n in range(streams)],
-        }
+        return seeds.elt_sync(name, "files", (seeds.stream(f"{name}.s{n}", f"s{n}", "x.csv") for n in range(streams)))
 
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
     return {
         "connections": [
-            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": folder}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": folder}},
+            seeds.connection("files", "files", path=folder),
+            seeds.connection("exports", "jsonl", path=folder),
         ],
-        "orchestrations": [{"id": name, "name": name, "cron_schedule": "0 2 * * *"} for name in ("busy", "idle")],
+        "orchestrations": [seeds.orchestration("busy"), seeds.orchestration("idle")],
         "elt_syncs": [sync("one", 1), sync("many", _STREAMS), *(sync(f"sync{n}", 10) for n in range(_SYNCS))],
-        "transforms": [
-            {"id": f"t{n}", "name": f"t{n}", "folder_path": "shop", "sql_template": _SELECT} for n in range(transforms)
-        ],
-        "reverse_etl_syncs": [
-            {
-                "id": "out",
-                "source_id": "t0",
-                "destination_connection_id": "exports",
-                "object_type_id": "people",
-                "operation": {"mode": "upsert", "mappings": [mapping]},
-            }
-        ],
+        "transforms": [seeds.transform(f"t{n}", _SELECT, folder_path="shop", publish=False) for n in range(transforms)],
+        "reverse_etl_syncs": [seeds.reverse_etl_sync("out", "t0", "exports", "people")],
     }
 
 
@@ -126,7 +111,6 @@ class _Client:
 
 
 def _paths(client: _Client, middle: dict[str, str]) -> dict[str, str]:
-    """Return the measured requests by name."""
     runs, reverse = "/elt_stream_runs?elt_stream_id=one.s0", "/reverse_etl_sync_runs?reverse_etl_sync_id=out"
     # The only list of runs whose cursor is none of their ids: walked to, at least some way.
     deep, cursor = "/orchestration_runs?limit=100", ""
@@ -155,7 +139,6 @@ def _paths(client: _Client, middle: dict[str, str]) -> dict[str, str]:
 
 
 def measure(number: int, for_each_stream: int, transforms: int, times: int) -> dict[str, float]:
-    """Return the seconds of each request."""
     folder = "."
     with LocalService(_seed(folder, transforms), ready_within=120) as service:
         service.stop()
@@ -169,7 +152,6 @@ def measure(number: int, for_each_stream: int, transforms: int, times: int) -> d
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_lists", description=__doc__)
     parser.add_argument("--few", type=int, default=100)
     parser.add_argument("--many", type=int, default=100_000)

@@ -26,6 +26,7 @@ from datapipe_local.loading.manner import Manner, Run
 from datapipe_local.loads import Loads, Told
 from datapipe_local.warehouse import Place, Scan, Warehouse
 from tests.support.local_service import LocalService
+from tests.system import seeds
 
 _TOLD = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
 _MB = 1_000_000
@@ -78,15 +79,8 @@ def memory(folder: Path, limit_mb: int | None, size_mb: int) -> tuple[float, flo
     with duckdb.connect() as connection:
         connection.execute(f"COPY (SELECT {row} FROM range({rows})) TO '{file}'")  # noqa: S608 - our own
     seed = {
-        "connections": [{"id": "f", "integration_id": "files", "label": "F", "settings": {"path": str(folder)}}],
-        "elt_syncs": [
-            {
-                "id": "s",
-                "connection_id": "f",
-                "destination_schema_name": "s",
-                "source_streams": [{"id": "large", "name": "large", "file": file.name}],
-            }
-        ],
+        "connections": [seeds.connection("f", "files", path=str(folder))],
+        "elt_syncs": [seeds.elt_sync("s", "f", [seeds.stream("large", file=file.name)])],
     }
     environment = {} if limit_mb is None else {"DATAPIPE_LOCAL_MEMORY_LIMIT": f"{limit_mb}MB"}
     with LocalService(seed, environment=environment) as service:
@@ -108,7 +102,6 @@ def _resident(pid: int, name: str) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_loading", description=__doc__)
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--limit", type=int, default=200, metavar="MB", help="DuckDB's memory in the second part")

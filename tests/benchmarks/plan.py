@@ -12,16 +12,7 @@ from tests.benchmarks.adapters import ADAPTERS, Adapter, Histories
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """
-    One measurement.
-
-    :param adapter: name of what waits; ``histories`` for :class:`~tests.benchmarks.adapters.histories.Histories`.
-    :param count: how many runs are waited for.
-    :param poll: seconds between two looks.
-    :param latency: seconds after which the stub answers.
-    :param ramp: in how many seconds the triggers start.
-    :param histories: what makes :class:`~tests.benchmarks.adapters.histories.Histories`, for these.
-    """
+    """One measurement."""
 
     adapter: str
     count: int
@@ -31,16 +22,13 @@ class Plan:
     histories: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self) -> Adapter:
-        """Make what waits."""
         if self.adapter == Histories.name:
             return Histories(**self.histories)
         return ADAPTERS[self.adapter]()
 
     def as_json(self) -> str:
-        """Return it as text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what :meth:`as_json` gave."""
         return cls(**json.loads(text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,12 +19,7 @@ FOLDER = ROOT / ".bench"
 
 @dataclass(slots=True)
 class Results:
-    """
-    A set of results.
-
-    :param machines: what was measured on, of each command that added to the set.
-    :param failures: what could not be measured, and why.
-    """
+    """A set of results."""
 
     machines: list[Machine] = field(default_factory=list)
     imported: list[Imported] = field(default_factory=list)
@@ -34,7 +29,6 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read what :class:`Keeper` has kept."""
         results = cls()
         for line in path.read_text(encoding="utf-8").splitlines():
             kind, data = json.loads(line)
@@ -42,31 +36,26 @@ class Results:
                 case "machine":
                     results.machines.append(Machine(**data))
                 case "imported":
-                    results.imported.append(Imported.from_dict(data))
+                    results.imported.append(Imported(**data))
                 case "waited":
                     results.waited.append(Waited.from_dict(data))
                 case "followed":
-                    results.followed.append(Followed.from_dict(data))
+                    results.followed.append(Followed(**data))
                 case "failure":
                     results.failures.append(data)
         return results
 
 
 class Keeper:
-    """
-    Adds to a set.
-
-    :param path: the file of the set.
-    """
+    """Adds to a set."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def keep(self, result: Machine | Imported | Waited | Followed) -> None:
-        """Keep a result."""
         kinds = {Machine: "machine", Imported: "imported", Waited: "waited", Followed: "followed"}
-        self._write(kinds[type(result)], result.as_dict())
+        self._write(kinds[type(result)], asdict(result))
 
     def keep_failure(self, what: str, count: int, latency: float, why: str) -> None:
         """Keep that something could not be measured."""

@@ -14,18 +14,7 @@ WARM = 9_000_000
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """
-    What the stub has counted.
-
-    :param at: when, by the monotonic clock.
-    :param cpu: seconds of CPU that the stub has used.
-    :param requests: how many were answered.
-    :param checks: how often an answer showed one of the runs that are waited for.
-    :param connections: how many were opened.
-    :param open: how many are open.
-    :param seen: how many of the runs were shown at all.
-    :param not_found: how many requests were for what is not there.
-    """
+    """What the stub has counted."""
 
     at: float
     cpu: float
@@ -39,13 +28,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Runs:
-    """
-    Runs with numbers below a count, that are waited for.
-
-    :param count: how many there are.
-    :param began: when each began, as seconds since the epoch.
-    :param ends: when each ends by itself, as seconds since the epoch; None for when they are told to.
-    """
+    """Runs with numbers below a count, that are waited for."""
 
     count: int
     began: Callable[[int], float] = lambda _: 0.0
@@ -85,7 +68,6 @@ class Runs:
         return time.time() >= self.began(run)
 
     def counts(self) -> dict[str, Any]:
-        """Return the counts (:class:`Counts`)."""
         return asdict(
             Counts(
                 at=time.monotonic(),

@@ -23,12 +23,7 @@ _STUB_LIMIT = 30.0
 
 
 class Session:
-    """
-    A stub and a client that is ready to go.
-
-    :param plan: what is measured.
-    :param python: the interpreter that is measured; the others are this one.
-    """
+    """A stub and a client that is ready to go."""
 
     def __init__(self, plan: Plan, python: str = sys.executable) -> None:
         self._plan = plan
@@ -37,7 +32,6 @@ class Session:
         self._listener = socket.create_server(("127.0.0.1", 0))
 
     def __enter__(self) -> Self:
-        """Start them."""
         try:
             self._start()
         except BaseException:
@@ -48,7 +42,6 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop them."""
         self._close()
 
     def ask_stub(self, what: str = "counts", **more: Any) -> tuple[Counts, dict[str, Any]]:
@@ -63,18 +56,13 @@ class Session:
         return Counts(**answer.pop("counts")), answer
 
     def tell_client(self, what: str) -> None:
-        """Send a message to the client."""
         try:
             self._client_line.tell(what)
         except OSError:
             raise self._client.failure("has gone") from None
 
     def hear_client(self, limit: float) -> dict[str, Any] | None:
-        """
-        Give what the client says next; None if nothing is in time.
-
-        :param limit: seconds to wait.
-        """
+        """Give what the client says next; None if nothing is in time."""
         try:
             return self._client_line.hear(limit)
         except (LineClosedError, OSError):

@@ -24,13 +24,7 @@ from tests.benchmarks.runs import Runs
 
 
 class Service(asyncio.Protocol):
-    """
-    One connection to the service.
-
-    :param adapter: answers.
-    :param runs: what it tells of.
-    :param latency: seconds until an answer leaves.
-    """
+    """One connection to the service."""
 
     def __init__(self, adapter: Adapter, runs: Runs, latency: float) -> None:
         self._adapter = adapter
@@ -47,24 +41,19 @@ class Service(asyncio.Protocol):
         self._runs.open += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release it."""
         self._runs.open -= 1
         self._transport = None
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
         self._parser.feed_data(data)
 
     def on_message_begin(self) -> None:
-        """Begin a request."""
         self._url = b""
 
     def on_url(self, url: bytes) -> None:
-        """Read a part of the address."""
         self._url += url
 
     def on_message_complete(self) -> None:
-        """Answer, now or later."""
         asked_at, path = time.monotonic(), unquote(self._url.decode())
         if self._latency:
             # What it says is decided when it leaves, as in a service that is slow.
@@ -112,7 +101,6 @@ async def _obey(port: int, service: int, adapter: Adapter, runs: Runs) -> None:
 
 
 async def main(port: str, certificate: str, plan_text: str) -> None:
-    """Serve until the driver hangs up."""
     plan = Plan.from_json(plan_text)
     adapter = plan.make()
     runs = adapter.runs(plan.count)

@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tests.benchmarks.figures import Lag, Sample, cpu_at, lag, part
@@ -24,13 +24,7 @@ _LOOK = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """
-    How long the parts of a measurement last.
-
-    :param window: seconds that are measured.
-    :param start: the most seconds for the start.
-    :param finish: the most seconds in which all ends have to be seen.
-    """
+    """How long the parts of a measurement last."""
 
     window: float = 8.0
     start: float = 30.0
@@ -108,13 +102,8 @@ class Waited:
         """Bytes; triggers that have not started need none."""
         return self.memory / max(self.started, 1)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Waited:
-        """Read what :meth:`as_dict` gave."""
         lags = {name: None if data[name] is None else Lag(*data[name]) for name in ("lag", "lag_start", "lag_end")}
         return cls(**{**data, **lags})
 
@@ -125,9 +114,6 @@ def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> W
 
     Adaptive waits are not asked to see the end, which may take them a minute: :mod:`.by_history` measures that.
 
-    :param plan: what waits for how many.
-    :param limits: how long.
-    :param python: the interpreter that is measured.
     :raises ProgramError: the stub or the client broke down.
     """
     adapter = plan.make()

@@ -41,7 +41,7 @@ IMPORT = "from airflow_provider_datapipe.operators."
 #: The test that runs a block, by its page, and its language or the begin of its first line.
 RUN_BY = (
     ("README.md", "make demo", "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted"),
-    ("README.md", "make up", "tests/system/test_demo.py::test_what_is_kept_running_can_be_logged_in_to"),
+    ("README.md", "make up", "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted"),
     # It can't run itself; .ci/run does, and this test checks what it would do.
     ("README.md", "make test", f"{HERE}::test_what_make_runs"),
     ("README.md", "pip install airflow-provider-datapipe", f"{PACKAGING}::test_the_provider_alone"),

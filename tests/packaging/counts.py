@@ -9,15 +9,7 @@ from xml.etree import ElementTree as ET  # what pytest has written
 
 
 class Counts(NamedTuple):
-    """
-    How many tests ended how.
-
-    :param passed: They passed.
-    :param failed: They failed, or broke.
-    :param skipped: They were skipped.
-    :param reasons: Why, and how often.
-    :param names: Which failed.
-    """
+    """How many tests ended how."""
 
     passed: int
     failed: int
@@ -27,11 +19,6 @@ class Counts(NamedTuple):
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """
-        Read them.
-
-        :param file: The JUnit file.
-        """
         cases = list(ET.parse(file).iter("testcase"))  # noqa: S314 - pytest's own
         # A test that fails, and then breaks in its teardown, has two cases.
         bad = {

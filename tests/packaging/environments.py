@@ -23,11 +23,7 @@ class NoPythonError(NotThereError):
 
 
 def interpreters(version: str) -> Iterator[Path]:
-    """
-    List where a Python may be: on the PATH, with pyenv, with uv.
-
-    :param version: Its version, such as ``3.12``.
-    """
+    """List where a Python may be: on the PATH, with pyenv, with uv."""
     name = f"python{version}"
     yield from (Path(folder) / name for folder in os.get_exec_path())
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -40,7 +36,6 @@ def interpreter(version: str) -> Path:
     """
     Find a Python that starts: what pyenv has on the PATH may lead nowhere.
 
-    :param version: Its version.
     :raises NoPythonError: there is none.
     """
     say = "import sys; print('%d.%d' % sys.version_info[:2])"
@@ -57,9 +52,6 @@ def environment(airflow: str, pins: Path, python: str) -> Path:
     """
     Make an environment, or take the one that is there, and return its interpreter.
 
-    :param airflow: The minor version of Airflow.
-    :param pins: The versions of everything.
-    :param python: The version of Python.
     :raises NotThereError: it can't be made.
     """
     base = interpreter(python)

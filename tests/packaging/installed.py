@@ -17,23 +17,14 @@ _OURS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"})
 
 
 class Distribution(NamedTuple):
-    """
-    What is built.
-
-    :param wheel: The wheel.
-    :param sdist: The source distribution.
-    """
+    """What is built."""
 
     wheel: Path
     sdist: Path
 
 
 class Installed(NamedTuple):
-    """
-    An environment that has nothing but what a requirement brings.
-
-    :param programs: Where its programs are.
-    """
+    """An environment that has nothing but what a requirement brings."""
 
     programs: Path
 
@@ -43,12 +34,6 @@ class Installed(NamedTuple):
         return {name: value for name, value in os.environ.items() if name not in _OURS} | {"PATH": path}
 
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """
-        Run one of its programs.
-
-        :param program: Its name.
-        :param arguments: What it is given.
-        """
         return subprocess.run(  # noqa: S603 - our own programs
             [str(self.programs / program), *arguments],
             cwd=self.programs,
@@ -61,22 +46,13 @@ class Installed(NamedTuple):
 
 
 def uv(*arguments: str | Path) -> None:
-    """
-    Run uv.
-
-    :param arguments: What it is given.
-    """
     command = [sys.executable, "-m", "uv", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
     assert done.returncode == 0, done.stderr
 
 
 def build(folder: Path) -> Distribution:
-    """
-    Build it as make dist does: the wheel from the source distribution, so what holds for one holds for both.
-
-    :param folder: Where to.
-    """
+    """Build it as make dist does: the wheel from the source distribution, so what holds for one holds for both."""
     uv("build", "--quiet", "--out-dir", folder, ROOT)
     (wheel,) = folder.glob("*.whl")
     (sdist,) = folder.glob("*.tar.gz")
@@ -84,22 +60,13 @@ def build(folder: Path) -> Distribution:
 
 
 def fresh(folder: Path) -> Path:
-    """
-    Make an environment with nothing in it.
-
-    :param folder: Where.
-    """
+    """Make an environment with nothing in it."""
     uv("venv", "--quiet", "--python", sys.executable, folder)
     return folder
 
 
 def requirement(page: str, *, extra: str) -> str:
-    """
-    Read what a page has people install.
-
-    :param page: The page.
-    :param extra: The extra that it has them install, with its brackets.
-    """
+    """Read what a page has people install."""
     wanted = f"{PROJECT}{extra}"
     lines = [block.first_line for block in blocks() if block.page == page]
     assert {f"pip install {wanted}", f"pip install '{wanted}'"} & set(lines)
@@ -107,13 +74,7 @@ def requirement(page: str, *, extra: str) -> str:
 
 
 def install(what: str, built: Distribution, environment: Path) -> Installed:
-    """
-    Install with the versions that were tested, as from an index that has our wheel.
-
-    :param what: The requirement.
-    :param built: Our wheel.
-    :param environment: Where.
-    """
+    """Install with the versions that were tested, as from an index that has our wheel."""
     pins = pins_of_this_environment()
     uv("pip", "install", "--quiet", "--python", environment, "-c", pins, f"{what} @ {built.wheel.as_uri()}")
     return Installed(environment / "bin")

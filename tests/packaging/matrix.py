@@ -48,32 +48,18 @@ NOT_RUN = "-"
 
 
 class Cell(NamedTuple):
-    """
-    One environment.
-
-    :param airflow: The minor version of Airflow.
-    :param python: The version of Python.
-    """
+    """One environment."""
 
     airflow: str
     python: str
 
     @property
     def name(self) -> str:
-        """Name of the environment."""
         return f"airflow-{self.airflow}-python-{self.python}"
 
 
 class Ran(NamedTuple):
-    """
-    What came of one suite.
-
-    :param cell: Where.
-    :param suite: Which.
-    :param status: pytest's exit status.
-    :param counts: What it counted; none where it wrote nothing.
-    :param seconds: How long it took.
-    """
+    """What came of one suite."""
 
     cell: Cell
     suite: str
@@ -91,8 +77,6 @@ def suites_of(cell: Cell) -> list[str]:
 
     Real components take long: they run with the oldest Python of each Airflow, and the newest of both. The local
     service knows nothing of Airflow: it is tried on each Python with the newest of all else, and on the oldest pair.
-
-    :param cell: The environment.
     """
     oldest, newest = next(iter(airflows())), list(airflows())[-1]
     suites = ["provider"]
@@ -104,14 +88,6 @@ def suites_of(cell: Cell) -> list[str]:
 
 
 def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
-    """
-    Run a suite.
-
-    :param cell: The environment.
-    :param suite: The suite.
-    :param python: The environment's interpreter.
-    :param workers: How many processes of pytest; 0 for none beside it.
-    """
     folder = FOLDER / "results" / cell.name
     folder.mkdir(parents=True, exist_ok=True)
     written = folder / f"{suite}.xml"
@@ -143,13 +119,7 @@ def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
 
 
 def report(cells: Sequence[Cell], ran: Sequence[Ran], missing: dict[Cell, str]) -> Iterator[str]:
-    """
-    Tell what came of it, as Markdown.
-
-    :param cells: What was asked for.
-    :param ran: What ran.
-    :param missing: What could not be made, and why.
-    """
+    """Tell what came of it, as Markdown."""
     suites = [suite for suite in SUITES if any(one.suite == suite for one in ran)]
     told = {(one.cell, one.suite): str(one) for one in ran}
     pinned = airflows()
@@ -180,11 +150,6 @@ def report(cells: Sequence[Cell], ran: Sequence[Ran], missing: dict[Cell, str]) 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """
-    Run it.
-
-    :param arguments: The command line.
-    """
     supported = airflows()
     parser = argparse.ArgumentParser(prog="python -m tests.packaging.matrix", description=__doc__)
     parser.add_argument("--airflow", action="append", choices=list(supported), help="only this one; several times")

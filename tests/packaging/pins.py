@@ -24,7 +24,6 @@ _LIMITS = {
 
 
 def main() -> None:
-    """Write them."""
     kept = [line for line in (ROOT / _NEWEST).read_text().splitlines(keepends=True) if not _AIRFLOW.match(line)]
     for minor, file in airflows().items():
         if file.name == _NEWEST:

@@ -19,21 +19,11 @@ _PYTHON = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 
 
 def airflow_in(pins: Path) -> Version:
-    """
-    Tell which Airflow a file pins.
-
-    :param pins: The file.
-    """
     (version,) = re.findall(r"^apache-airflow==(\S+)$", pins.read_text(), re.MULTILINE)
     return Version(version)
 
 
 def minor(version: Version) -> str:
-    """
-    Write a version without its patch.
-
-    :param version: The version.
-    """
     return f"{version.major}.{version.minor}"
 
 
@@ -58,5 +48,4 @@ def pins_of_this_environment() -> Path:
 
 
 def this_python() -> str:
-    """Return the version of this Python."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

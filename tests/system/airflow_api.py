@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -26,18 +27,7 @@ class AirflowApiError(Exception):
 
 @dataclass(frozen=True)
 class TaskInstance:
-    """
-    Task instance in a response of the REST API.
-
-    :param task_id: Its task.
-    :param map_index: Its index among the mapped ones of the task; -1 if the task is not mapped.
-    :param state: Its state; None before it is scheduled.
-    :param try_number: Which attempt this is.
-    :param operator: The name of its operator.
-    :param start_date: Start of its last execution in a worker.
-    :param end_date: Its end.
-    :param pid: The process of its last execution in a worker.
-    """
+    """Task instance in a response of the REST API."""
 
     task_id: str
     map_index: int
@@ -55,12 +45,6 @@ class TaskInstance:
 
     @classmethod
     def from_answer(cls, answer: dict[str, Any]) -> TaskInstance:
-        """
-        Parse a task instance.
-
-        :param answer: The JSON of the REST API.
-        """
-
         def moment(name: str) -> datetime | None:
             return datetime.fromisoformat(answer[name]) if answer[name] else None
 
@@ -83,13 +67,7 @@ def _is_locked(answer: httpx.Response) -> bool:
 
 
 class AirflowApi:
-    """
-    Client of one Airflow installation.
-
-    :param address: Its base URL.
-    :param login: The user's name.
-    :param password: The user's password.
-    """
+    """Client of one Airflow installation."""
 
     def __init__(self, address: str, login: str, password: str) -> None:
         # trust_env: a proxy of the environment has no business with 127.0.0.1.
@@ -98,14 +76,15 @@ class AirflowApi:
         self._credentials = {"username": login, "password": password}
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def answers(self) -> bool:
-        """Return True if the API server answers. Log in if it does."""
+        """Return True if the API server answers, also to tasks. Log in if it does."""
         try:
             if self._http.get("/api/v2/monitor/health", timeout=5).status_code != httpx.codes.OK:
                 return False
+            # The first request takes seconds of CPU time, in which the requests of tasks would time out.
+            self._http.get("/execution/health", timeout=120)
         except httpx.TransportError:
             return False
         if "Authorization" not in self._http.headers:
@@ -120,11 +99,6 @@ class AirflowApi:
         Send a request, and return the JSON of the response.
 
         SQLite has one writer at a time: a request that fails because the database is locked is repeated.
-
-        :param method: The HTTP method.
-        :param path: The path below the base.
-        :param base: The base; the pages of Airflow have one of their own, ``/ui``.
-        :param options: Arguments of httpx, such as ``json`` and ``params``.
         """
         answer = self._http.request(method, f"{base}{path}", **options)
         for _ in range(_REPEATS):
@@ -137,11 +111,7 @@ class AirflowApi:
         return answer.json() if answer.content else None
 
     def live_jobs(self, job_type: str) -> list[int]:
-        """
-        List the IDs of the jobs with the state running, newest first.
-
-        :param job_type: Such as ``SchedulerJob``.
-        """
+        """List the IDs of the jobs with the state running, newest first."""
         params = {"job_type": job_type, "job_state": "running", "order_by": "-id"}
         return [job["id"] for job in self.request("GET", "/jobs", params=params)["jobs"]]
 
@@ -151,42 +121,23 @@ class AirflowApi:
         return [f"{error['filename']}:\n{error['stack_trace']}" for error in errors]
 
     def knows_dag(self, dag_id: str) -> bool:
-        """
-        Return True if a DAG has been parsed, and can be triggered.
-
-        :param dag_id: The DAG.
-        """
+        """Return True if a DAG has been parsed, and can be triggered."""
         dags = self.request("GET", "/dags", params={"dag_id_pattern": dag_id, "limit": 100})["dags"]
         return any(dag["dag_id"] == dag_id and not dag["is_stale"] for dag in dags)
 
     def trigger(self, dag_id: str, conf: dict[str, Any] | None = None) -> str:
-        """
-        Start a DAG run, and return its ID.
-
-        :param dag_id: The DAG.
-        :param conf: The configuration of the run.
-        """
+        """Start a DAG run, and return its ID."""
         body = {"logical_date": None, "conf": conf or {}}
         run: dict[str, str] = self.request("POST", f"/dags/{dag_id}/dagRuns", json=body)
         return run["dag_run_id"]
 
     def run_state(self, dag_id: str, run_id: str) -> str:
-        """
-        Read the state of a DAG run.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        """
+        """Read the state of a DAG run."""
         run: dict[str, str] = self.request("GET", f"/dags/{dag_id}/dagRuns/{run_id}")
         return run["state"]
 
     def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
-        """
-        List the task instances of a run.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        """
+        """List the task instances of a run."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
         found: list[TaskInstance] = []
         while True:
@@ -196,38 +147,17 @@ class AirflowApi:
                 return found
 
     def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """
-        Clear a task, whatever its state, as its page's button does.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param task_id: The task.
-        """
+        """Clear a task, whatever its state, as its page's button does."""
         body = {"dag_run_id": run_id, "task_ids": [task_id], "dry_run": False, "only_failed": False}
         self.request("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
 
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
-        """
-        Mark a task as success or failed, as its page's button does.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param task_id: The task.
-        :param state: The state.
-        """
+        """Mark a task as success or failed, as its page's button does."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
         self.request("PATCH", path, json={"new_state": state})
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int, *, map_index: int = -1) -> str:
-        """
-        Return the log of one try of a task, of its worker and of its trigger.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param task_id: The task.
-        :param try_number: The try.
-        :param map_index: The index of a mapped task instance.
-        """
+        """Return the log of one try of a task, of its worker and of its trigger."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
         answer = self.request("GET", path, params={"map_index": map_index, "full_content": True})
         told: list[str] = []
@@ -238,15 +168,7 @@ class AirflowApi:
         return "\n".join(told)
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, key: str = "return_value") -> Any:
-        """
-        Return an XCom; None if it does not exist.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param task_id: The task that pushed it.
-        :param map_index: The index of a mapped task instance.
-        :param key: The XCom's key.
-        """
+        """Return an XCom; None if it does not exist."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         answer = self._http.get(f"/api/v2{path}", params={"map_index": map_index, "deserialize": True})
         if answer.status_code == httpx.codes.NOT_FOUND:
@@ -256,39 +178,27 @@ class AirflowApi:
         return answer.json()["value"]
 
     def wait_for_run(
-        self,
-        dag_id: str,
-        run_id: str,
-        *,
-        limit: float,
-        interval: float = 0.5,
-        watch: Callable[[list[TaskInstance]], None] | None = None,
+        self, dag_id: str, run_id: str, *, limit: float, watch: Callable[[list[TaskInstance]], None] | None = None
     ) -> str:
         """
-        Wait for a DAG run to end, and return the state it ended in.
+        Wait for a DAG run to end, and return its state. ``watch`` is called with the task instances twice a second.
 
         Errors of the API server are ignored, because a test may be restarting it.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param limit: How long to wait, in seconds.
-        :param interval: Seconds between two requests.
-        :param watch: Called with the task instances after each request.
         """
         deadline = time.monotonic() + limit
-        state, instances = "unknown", list[TaskInstance]()
+        state = "unknown"
         while time.monotonic() < deadline:
-            try:
+            instances: list[TaskInstance] | None = None
+            with suppress(httpx.TransportError):
                 # The run first: what is seen of the tasks is then never older than the run's end.
                 state = self.run_state(dag_id, run_id)
-                instances = self.task_instances(dag_id, run_id)
-            except httpx.TransportError:
-                time.sleep(interval)
-                continue
-            if watch:
-                watch(instances)
-            if state in ENDED:
-                return state
-            time.sleep(interval)
-        seen = ", ".join(f"{one.label} {one.state} (try {one.try_number})" for one in instances)
+                instances = self.task_instances(dag_id, run_id) if watch else []
+            if instances is not None:
+                if watch:
+                    watch(instances)
+                if state in ENDED:
+                    return state
+            time.sleep(0.5 if watch else 1)
+        tasks = self.task_instances(dag_id, run_id)
+        seen = ", ".join(f"{one.label} {one.state} (try {one.try_number})" for one in tasks)
         raise AirflowApiError(f"{dag_id} {run_id} did not end within {limit:.0f} s: {state}; {seen}")

@@ -31,12 +31,7 @@ _TEMPORARY = (StaleElementReferenceException, ElementClickInterceptedException)
 
 
 class AirflowPages:
-    """
-    Pages of Airflow as a user sees them, who is logged in.
-
-    :param browser: the browser.
-    :param airflow: the running components.
-    """
+    """Pages of Airflow as a user sees them, who is logged in."""
 
     def __init__(self, browser: Chrome, airflow: AirflowComponents) -> None:
         self._browser = browser
@@ -49,44 +44,21 @@ class AirflowPages:
         self.until(lambda: "/auth/login" not in browser.current_url, "the login ends")
 
     def resize(self, height: int) -> None:
-        """
-        Set the size of the visible part of the pages.
-
-        :param height: the height in pixels; the width is ``WIDTH``.
-        """
+        """Set the size of the visible part of the pages."""
         size = {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self._browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
     def open(self, path: str, *shown: str) -> None:
-        """
-        Open a page, and wait until it shows texts.
-
-        :param path: the path of the page.
-        :param shown: the texts.
-        """
+        """Open a page, and wait until it shows texts."""
         self._browser.get(self._address + path)
         self.wait_for_texts(*shown)
 
     def open_task(self, dag_id: str, run_id: str, task_id: str, tab: str, *shown: str) -> None:
-        """
-        Open a tab of the page of a task instance, and wait until it shows texts.
-
-        :param dag_id: the DAG.
-        :param run_id: the DAG run.
-        :param task_id: the task.
-        :param tab: the tab, as in the address of the page; empty for the logs.
-        :param shown: the texts.
-        """
+        """Open a tab of the page of a task instance, and wait until it shows texts."""
         self.open(f"/dags/{dag_id}/runs/{quote(run_id, safe='')}/tasks/{task_id}/{tab}".rstrip("/"), *shown)
 
     def open_service_page(self, address: str, api_key: str, title: str) -> None:
-        """
-        Open a page of datapipe-local, sign in, and wait for its title.
-
-        :param address: the address of the page.
-        :param api_key: the API key of the service.
-        :param title: the title.
-        """
+        """Open a page of datapipe-local, sign in, and wait for its title."""
         self._browser.get(address)
         # The key of an earlier page of this service.
         self._browser.execute_script("sessionStorage.clear()")
@@ -95,12 +67,6 @@ class AirflowPages:
         self.until(lambda: self._browser.title == f"{title} \N{MIDDLE DOT} datapipe-local", f"the page of {title}")
 
     def save_port(self, conn_id: str, port: str) -> None:
-        """
-        Save a connection with a port.
-
-        :param conn_id: the only connection.
-        :param port: the port.
-        """
         self.open("/connections", conn_id)
         self.press("Edit Connection")
         self.field("port").send_keys(port)
@@ -114,7 +80,6 @@ class AirflowPages:
 
     @property
     def text(self) -> str:
-        """The text of the page."""
         return self._browser.find_element(By.TAG_NAME, "body").text
 
     @property
@@ -124,28 +89,15 @@ class AirflowPages:
         return dict(self._browser.execute_script(script))
 
     def wait_for_texts(self, *texts: str) -> None:
-        """
-        Wait until the page shows texts.
-
-        :param texts: the texts.
-        """
         self.until(lambda: (page := self.text) and all(text in page for text in texts), f"the page shows {texts}")
 
     def field(self, name: str) -> WebElement:
-        """
-        Return a field of a form, as soon as it is there.
-
-        :param name: the name of the field.
-        """
+        """Return a field of a form, as soon as it is there."""
         found: WebElement = self.until(lambda: self._browser.find_element(By.NAME, name), f"the field {name}")
         return found
 
     def press(self, label: str) -> None:
-        """
-        Press a button, as soon as it is there.
-
-        :param label: its text, or its accessible name.
-        """
+        """Press a button, as soon as it is there."""
         path = f"//button[@aria-label='{label}' or normalize-space()='{label}']"
 
         def pressed() -> bool:
@@ -157,11 +109,7 @@ class AirflowPages:
         self.until(pressed, f"the button {label}")
 
     def has(self, selector: str) -> bool:
-        """
-        Return True if the page has an element.
-
-        :param selector: a CSS selector.
-        """
+        """Return True if the page has an element."""
         return bool(self._browser.find_elements(By.CSS_SELECTOR, selector))
 
     def unfold_json(self) -> str:
@@ -176,12 +124,7 @@ class AirflowPages:
         return lines.replace("\N{NO-BREAK SPACE}", " ")
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:
-        """
-        Wait until a condition is true, and return its value.
-
-        :param condition: the condition.
-        :param what: the description for the error.
-        """
+        """Wait until a condition is true, and return its value."""
         wait = WebDriverWait(self._browser, _LIMIT, poll_frequency=0.1, ignored_exceptions=_TEMPORARY)
         try:
             return wait.until(lambda _: condition())
@@ -190,9 +133,4 @@ class AirflowPages:
             raise AssertionError(message) from error
 
     def screenshot(self, file: Path) -> None:
-        """
-        Write a picture of the page.
-
-        :param file: a PNG file.
-        """
         file.write_bytes(self._browser.get_screenshot_as_png())

@@ -18,22 +18,12 @@ _WORKER_READY = b" ready."
 
 
 def database_config(database: PostgreSQL) -> dict[str, str]:
-    """
-    Return the settings of Airflow for a metadata database in PostgreSQL.
-
-    :param database: The server.
-    """
+    """Return the settings of Airflow for a metadata database in PostgreSQL."""
     return {"database.sql_alchemy_conn": database.url_for("psycopg2")}
 
 
 def celery_config(database: PostgreSQL, broker: RedisServer, *, concurrency: int) -> dict[str, str]:
-    """
-    Return the settings of Airflow for CeleryExecutor.
-
-    :param database: The metadata database, and the backend of Celery's results.
-    :param broker: The broker.
-    :param concurrency: The number of tasks that one worker runs at a time.
-    """
+    """Return the settings of Airflow for CeleryExecutor."""
     return {
         **database_config(database),
         "core.executor": "CeleryExecutor",
@@ -44,13 +34,7 @@ def celery_config(database: PostgreSQL, broker: RedisServer, *, concurrency: int
 
 
 class CeleryComponents(AirflowComponents):
-    """
-    The components of :class:`AirflowComponents` and one Celery worker, ``worker``.
-
-    :param dags: The folder of the DAG files.
-    :param config: Settings of Airflow, with those of :func:`celery_config`.
-    :param options: More arguments of :class:`AirflowComponents`.
-    """
+    """The components of :class:`AirflowComponents` and one Celery worker, ``worker``."""
 
     commands: ClassVar[Mapping[str, list[str]]] = {
         **COMMANDS,

@@ -41,7 +41,7 @@ DATABASE = "database.sql_alchemy_conn"
 FAST = {
     # Fast where Airflow waits by default: a scheduler with nothing to do, a deferred task whose
     # triggerer has died, a task whose scheduler has died.
-    "scheduler.scheduler_idle_sleep_time": "0.2",
+    "scheduler.scheduler_idle_sleep_time": "0.5",
     "scheduler.job_heartbeat_sec": "2",
     # Below Airflow's 30, a scheduler on a busy machine takes its own tasks for those of a dead one.
     "scheduler.scheduler_health_check_threshold": "30",
@@ -59,16 +59,6 @@ FAST = {
 def airflow_environment(
     home: Path, dags: Path, port: int, *, config: Mapping[str, str], extra: Mapping[str, str], fast: bool = True
 ) -> dict[str, str]:
-    """
-    Return the environment of the components.
-
-    :param home: The AIRFLOW_HOME.
-    :param dags: The folder of the DAG files.
-    :param port: The port of the API server.
-    :param config: Settings that override ours, such as ``{"core.parallelism": "8"}``.
-    :param extra: Further variables, such as AIRFLOW_CONN_*.
-    :param fast: Use the settings of ``FAST`` instead of Airflow's and the provider's defaults.
-    """
     settings = {
         "core.dags_folder": str(dags),
         "core.load_examples": "False",
@@ -112,11 +102,7 @@ def airflow_environment(
 
 
 def readable(line: str) -> str:
-    """
-    Return the level, the message and the errors of a line of a task's log, which is JSON.
-
-    :param line: The line.
-    """
+    """Return the level, the message and the errors of a line of a task's log, which is JSON."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -130,13 +116,6 @@ class AirflowComponents:
     api-server, scheduler (LocalExecutor), dag-processor and triggerer with a new metadata database.
 
     Context manager that starts them, waits until each is ready, and stops them. So does the end of this process.
-
-    :param dags: The folder of the DAG files.
-    :param env: Further variables for all of them, such as AIRFLOW_CONN_*.
-    :param config: Settings of Airflow that override ours, such as ``{"core.parallelism": "8"}``.
-    :param start_limit: Limit of the start in seconds.
-    :param progress: Function that receives a line for each step of the start.
-    :param fast: Use the settings of ``FAST`` instead of Airflow's and the provider's defaults.
     """
 
     #: The arguments of ``airflow`` for each component.
@@ -186,7 +165,6 @@ class AirflowComponents:
 
     @property
     def database_url(self) -> str:
-        """The address of the metadata database."""
         return self._config.get(DATABASE, sqlite_url(self.home))
 
     def _start(self) -> None:
@@ -218,6 +196,7 @@ class AirflowComponents:
             f"Airflow's {component} is ready",
             lambda: self._is_ready(component, after),
             limit=self._start_limit,
+            interval=0.5,
             watch=list(self._programs.values()),
         )
 
@@ -227,31 +206,24 @@ class AirflowComponents:
         return component == API_SERVER or any(job > after for job in self.api.live_jobs(JOBS[component]))
 
     def pid(self, component: str) -> int:
-        """
-        Return the process id of a component, the root of its process tree.
-
-        :param component: ``api-server``, ``scheduler``, ``dag-processor`` or ``triggerer``.
-        """
+        """Return the process id of a component, the root of its process tree."""
         return self._programs[component].pid
 
     def kill(self, component: str) -> None:
-        """
-        Kill a component and its descendants with SIGKILL.
-
-        :param component: As for :meth:`pid`.
-        """
+        """Kill a component and its descendants with SIGKILL."""
         self._programs[component].kill()
 
     def restart(self, component: str) -> None:
-        """
-        Stop a component unless it was killed, start it, and wait until it is ready.
-
-        :param component: As for :meth:`pid`.
-        """
+        """Stop a component unless it was killed, start it, and wait until it is ready."""
         newest = max(self.api.live_jobs(JOBS[component]), default=0) if component in JOBS else 0
         self._programs[component].stop()
         self._launch(component)
         self._wait_until_ready(component, after=newest)
+
+    def kill_task(self, task: TaskInstance, signum: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to the process of a task in a worker."""
+        assert task.pid in tree_of(self.pid("scheduler"))
+        os.kill(task.pid, signum)
 
     @contextmanager
     def second_triggerer(self) -> Iterator[None]:
@@ -267,8 +239,6 @@ class AirflowComponents:
         Suspend a component and its descendants until :meth:`thaw`.
 
         It is not suspended while it holds a lock of the database, which would block the others.
-
-        :param component: As for :meth:`pid`.
         """
 
         def frozen() -> bool:
@@ -281,11 +251,7 @@ class AirflowComponents:
         wait_for(f"{component} stands still without a lock", frozen, limit=60)
 
     def thaw(self, component: str) -> None:
-        """
-        Resume a component that :meth:`freeze` has suspended.
-
-        :param component: As for :meth:`pid`.
-        """
+        """Resume a component that :meth:`freeze` has suspended."""
         self._send(component, signal.SIGCONT)
 
     def _send(self, component: str, signum: signal.Signals) -> None:
@@ -299,14 +265,8 @@ class AirflowComponents:
         self._workspace.close()
         self._port.release()
 
-    def trigger(self, dag_id: str, conf: dict[str, Any] | None = None, *, limit: float = 60) -> str:
-        """
-        Wait until a DAG has been parsed, start a DAG run, and return its ID.
-
-        :param dag_id: The DAG.
-        :param conf: The configuration of the run.
-        :param limit: Limit of the wait for the DAG in seconds.
-        """
+    def trigger(self, dag_id: str, conf: dict[str, Any] | None = None, *, limit: float = 300) -> str:
+        """Wait until a DAG has been parsed, start a DAG run, and return its ID."""
 
         def parsed() -> bool:
             if self.api.knows_dag(dag_id):
@@ -316,7 +276,7 @@ class AirflowComponents:
             return False
 
         watch = [self._programs["dag-processor"]]
-        wait_for(f"the DAG {dag_id} is parsed", parsed, limit=limit, watch=watch)
+        wait_for(f"the DAG {dag_id} is parsed", parsed, limit=limit, interval=0.5, watch=watch)
         return self.api.trigger(dag_id, conf)
 
     def wait(
@@ -324,18 +284,47 @@ class AirflowComponents:
         dag_id: str,
         run_id: str,
         *,
-        limit: float = 120,
+        limit: float = 300,
         watch: Callable[[list[TaskInstance]], None] | None = None,
     ) -> str:
-        """
-        Wait for a DAG run to end, and return the state it ended in.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param limit: Limit in seconds.
-        :param watch: Called with the task instances about twice a second.
-        """
+        """Wait for a DAG run to end, and return the state it ended in."""
         return self.api.wait_for_run(dag_id, run_id, limit=limit, watch=watch)
+
+    def ends(
+        self,
+        dag_id: str,
+        run_id: str,
+        state: str = "success",
+        *,
+        limit: float = 300,
+        watch: Callable[[list[TaskInstance]], None] | None = None,
+    ) -> None:
+        """Wait for a DAG run to end, and assert its state. The error contains the logs of other tasks."""
+        found = self.wait(dag_id, run_id, limit=limit, watch=watch)
+        if found != state:
+            others = [one for one in self.api.task_instances(dag_id, run_id) if one.state != state]
+            raise AssertionError("\n".join([found, *(self.log_tail(dag_id, run_id, one) for one in others)]))
+
+    def run(self, dag_id: str, state: str = "success", *, limit: float = 300) -> str:
+        """Run a DAG, assert its final state, and return the ID of the DAG run."""
+        run_id = self.trigger(dag_id)
+        self.ends(dag_id, run_id, state, limit=limit)
+        return run_id
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, TaskInstance]:
+        """Return the task instances of a DAG run by label."""
+        return {one.label: one for one in self.api.task_instances(dag_id, run_id)}
+
+    def logs(self, dag_id: str, run_id: str, task: TaskInstance) -> str:
+        """Return the logs of all tries, as the pages of Airflow show them. A starved scheduler can run a task twice."""
+        tries = range(1, task.try_number + 1)
+        return "\n".join(self.api.log(dag_id, run_id, task.task_id, number) for number in tries)
+
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
+        """Return the extra links of a task."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"
+        found: dict[str, str | None] = self.api.request("GET", path)["extra_links"]
+        return found
 
     def log_files(self) -> Iterator[Path]:
         """Yield all log files: of the components, of the processes of the DAG processor, and of the tasks."""
@@ -343,25 +332,12 @@ class AirflowComponents:
             yield from (path for path in (self.home / folder).rglob("*") if path.is_file())
 
     def task_logs(self, dag_id: str, run_id: str, task_id: str) -> list[Path]:
-        """
-        Return the log files of a task. The names of those of a triggerer contain ``.trigger.``.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param task_id: The task.
-        """
+        """Return the log files of a task. The names of those of a triggerer contain ``.trigger.``."""
         folder = self.home / "task-logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
         return sorted(path for path in folder.rglob("*.log*") if path.is_file())
 
     def log_tail(self, dag_id: str, run_id: str, instance: TaskInstance, lines: int = 25) -> str:
-        """
-        Return the end of the log of the last attempt of a task instance in a worker.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param instance: The task instance.
-        :param lines: The number of lines.
-        """
+        """Return the end of the log of the last attempt of a task instance in a worker."""
         folder = f"map_index={instance.map_index}" if instance.map_index >= 0 else instance.task_id
         name = f"attempt={instance.try_number}.log"
         for path in self.task_logs(dag_id, run_id, instance.task_id):
@@ -371,11 +347,5 @@ class AirflowComponents:
         return f"no log {name} of {instance.label}"
 
     def was_deferred(self, dag_id: str, run_id: str, task_id: str) -> bool:
-        """
-        Return True if a triggerer has run a trigger of a task.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param task_id: The task.
-        """
+        """Return True if a triggerer has run a trigger of a task."""
         return any(".trigger." in path.name for path in self.task_logs(dag_id, run_id, task_id))

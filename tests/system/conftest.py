@@ -6,16 +6,19 @@ import json
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
 from tests.support.local_service import LocalService
 from tests.support.process_table import working_in
+from tests.system import seeds
 from tests.system.components import AirflowComponents
+from tests.system.dag_test import DagTest
 from tests.system.demo import DAG, EXAMPLES, SEED, source_folder
 from tests.system.lineage_events import lineage_config
 from tests.system.metadata_database import metadata_database
@@ -28,100 +31,62 @@ from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 enable_lineage(load.dag)
 """
 
-#: Resources that fail, for the DAG ``bad_input``.
+SCHEDULED: dict[str, Any] = {"sync_interval": "0 3 * * *"}
+#: Resources that fail, for the DAG ``bad_input``: one for each task, as the service shows the reason of the newest run
+#: of a stream only, and sends a refused record no more until it changes or is reset.
 BROKEN: dict[str, list[dict[str, Any]]] = {
-    "connections": [{"id": "broken_files", "integration_id": "files", "label": "Broken", "settings": {"path": "."}}],
+    "connections": [seeds.connection("broken_files", "files", path=".")],
     "elt_syncs": [
-        {
-            "id": sync_id,
-            "connection_id": "broken_files",
-            "destination_schema_name": sync_id,
-            "sync_interval": "0 3 * * *",
-            "enabled": enabled,
-            "source_streams": [{"id": f"{sync_id}.{name}", "name": name, "file": f"{name}.csv"} for name in streams],
-        }
+        seeds.elt_sync(
+            sync_id,
+            "broken_files",
+            [seeds.stream(f"{sync_id}.{name}", name, f"{name}.csv") for name in streams],
+            enabled=enabled,
+            **SCHEDULED,
+        )
         for sync_id, enabled, streams in (
-            # One for each task: the service shows the reason of the newest run of a stream only.
             ("broken", True, ["vanished_deferred", "vanished_blocking", "failed_before"]),
             ("disabled", False, ["any"]),
         )
     ],
     "transforms": [
-        {
-            "id": transform_id,
-            "name": transform_id,
-            "folder_path": "broken",
-            "materialization": materialization,
-            "publish": publish,
-            "sql_template": sql,
-        }
-        for transform_id, materialization, publish, sql in (
+        seeds.transform(name, sql, folder_path="broken", materialization=materialization, publish=publish)
+        for name, materialization, publish, sql in (
             ("failing_table", "table", False, "SELECT error('this row is bad') AS broken"),
             ("failing_view", "view", False, "SELECT no_such_column"),
             ("small_months", "view", True, "SELECT 'AA' AS carrier, 1 AS month, 3 AS flights"),
         )
     ],
     "reverse_etl_syncs": [
-        {
-            # One for each task: a refused record is not sent again until it changes or is reset.
-            "id": f"refused_{how}",
-            "source_id": "small_months",
-            "destination_connection_id": "partner",
-            "object_type_id": "delays",
-            "sync_interval": "0 5 * * *",
-            "enabled": True,
-            "operation": {
-                "mode": "upsert",
-                "mappings": [
-                    {"source_property_id": name, "destination_property_id": name, "primary_key": name != "flights"}
-                    for name in ("carrier", "month", "flights")
-                ],
-            },
-        }
+        seeds.reverse_etl_sync(
+            f"refused_{how}",
+            "small_months",
+            "partner",
+            "delays",
+            columns=("carrier", "month", "flights"),
+            key=("carrier", "month"),
+            sync_interval="0 5 * * *",
+        )
         for how in ("deferred", "blocking")
     ],
 }
-
 #: Resources without runs, until the DAG ``waiting`` waits for the first one.
 AWAITED: dict[str, list[dict[str, Any]]] = {
-    "connections": [
-        {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": "./exports"}}
-    ],
+    "connections": [seeds.connection("exports", "jsonl", path="./exports")],
     "elt_syncs": [
-        {
-            "id": "awaited",
-            "connection_id": "nyc_files",
-            "destination_schema_name": "awaited",
-            "sync_interval": "0 3 * * *",
-            "enabled": True,
-            "source_streams": [{"id": "awaited.airlines", "name": "airlines", "file": "airlines.csv"}],
-        }
+        seeds.elt_sync(
+            "awaited",
+            "nyc_files",
+            [seeds.stream("awaited.airlines", "airlines", "airlines.csv")],
+            enabled=True,
+            **SCHEDULED,
+        )
     ],
-    "transforms": [
-        {
-            "id": "awaited",
-            "name": "awaited",
-            "folder_path": "awaited",
-            "materialization": "view",
-            "publish": True,
-            "sql_template": "SELECT 1 AS id",
-        }
-    ],
+    "transforms": [seeds.transform("awaited", "SELECT 1 AS id", folder_path="awaited", materialization="view")],
     "reverse_etl_syncs": [
-        {
-            "id": "awaited",
-            "source_id": "awaited",
-            "destination_connection_id": "exports",
-            "object_type_id": "numbers",
-            "sync_interval": "0 5 * * *",
-            "enabled": True,
-            "operation": {
-                "mode": "upsert",
-                "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-            },
-        }
+        seeds.reverse_etl_sync("awaited", "awaited", "exports", "numbers", sync_interval="0 5 * * *")
     ],
-    "orchestrations": [{"id": "awaited", "name": "Awaited", "cron_schedule": "0 2 * * *"}],
+    "orchestrations": [seeds.orchestration("awaited", name="Awaited")],
 }
 
 
@@ -195,11 +160,13 @@ def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> I
 @pytest.fixture(scope="session")
 def example_run(airflow: AirflowComponents) -> str:
     """Run the example once, and return the ID of its DAG run."""
-    run_id = airflow.trigger(DAG)
-    state = airflow.wait(DAG, run_id, limit=240)
-    failed = [one for one in airflow.api.task_instances(DAG, run_id) if one.state == "failed"]
-    assert state == "success", [airflow.log_tail(DAG, run_id, one) for one in failed]
-    return run_id
+    return airflow.run(DAG)
+
+
+@pytest.fixture(scope="session")
+def dag_test(tmp_path_factory: pytest.TempPathFactory) -> DagTest:
+    """Return an Airflow without components, whose database is created once."""
+    return DagTest(tmp_path_factory.mktemp("dag_test"))
 
 
 def connection(host: str, key: str, **extra: Any) -> str:
@@ -208,24 +175,20 @@ def connection(host: str, key: str, **extra: Any) -> str:
 
 
 @contextmanager
-def connected(airflow: AirflowComponents, conn_id: str, service: LocalService, **extra: Any) -> Iterator[None]:
-    """
-    Add a connection without a port to running components, and delete it at the end.
-
-    :param airflow: The components.
-    :param conn_id: The ID of the connection.
-    :param service: The service.
-    :param extra: The extra fields of the connection.
-    """
-    body = {
-        "connection_id": conn_id,
-        "conn_type": "datapipe",
-        "host": service.base_url,
-        "password": service.api_key,
-        "extra": json.dumps(extra),
-    }
-    airflow.api.request("POST", "/connections", json=body)
+def saved(airflow: AirflowComponents, conn_id: str, **fields: Any) -> Iterator[None]:
+    """Add a connection to running components, and delete it at the end."""
+    airflow.api.request("POST", "/connections", json={"connection_id": conn_id, **fields})
     try:
         yield
     finally:
-        airflow.api.request("DELETE", f"/connections/{conn_id}")
+        # Without an API server, something has gone wrong that is to be reported instead.
+        with suppress(httpx.TransportError):
+            airflow.api.request("DELETE", f"/connections/{conn_id}")
+
+
+def connected(
+    airflow: AirflowComponents, conn_id: str, service: LocalService, **extra: Any
+) -> AbstractContextManager[None]:
+    """Add a connection to a service, without a port."""
+    fields = {"host": service.base_url, "password": service.api_key, "extra": json.dumps(extra)}
+    return saved(airflow, conn_id, conn_type="datapipe", **fields)

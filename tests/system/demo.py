@@ -16,11 +16,14 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.support.local_service import LocalService
     from tests.support.processes import Workspace
+    from tests.system.airflow_api import TaskInstance
     from tests.system.components import AirflowComponents
     from tests.system.demo_checks import Check
     from tests.system.demo_progress import Display
@@ -45,14 +48,7 @@ def source_folder() -> Path:
 
 @dataclass(frozen=True)
 class Stage:
-    """
-    The running programs.
-
-    :param workspace: The folder of the service and of the DAG files.
-    :param partner: The receiver of the records.
-    :param service: The service.
-    :param airflow: Airflow.
-    """
+    """The running programs."""
 
     workspace: Workspace
     partner: PartnerApi
@@ -60,13 +56,7 @@ class Stage:
     airflow: AirflowComponents
 
 
-def set_up(stack: ExitStack, show: Display) -> Stage:
-    """
-    Start everything.
-
-    :param stack: Stops everything at its end.
-    :param show: The output.
-    """
+def set_up(stack: ExitStack, show: Display, config: Mapping[str, str] = AS_SHIPPED) -> Stage:
     from tests.support.local_service import LocalService
     from tests.support.processes import Workspace
     from tests.system.components import AirflowComponents
@@ -87,25 +77,22 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
         "password": service.api_key,
     }
     env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
-    airflow = stack.enter_context(AirflowComponents(dags, env=env, config=AS_SHIPPED, progress=show.step))
+    airflow = stack.enter_context(AirflowComponents(dags, env=env, config=config, progress=show.step))
     return Stage(workspace, partner, service, airflow)
 
 
 def run(stage: Stage, show: Display) -> list[Check]:
-    """
-    Run the DAG, and check its data.
-
-    :param stage: The running programs. The service is stopped before the checks.
-    :param show: The output.
-    """
+    """Run the DAG, and check its data."""
     from tests.system.demo_checks import Check, check_deferral, check_secret, check_warehouse, mappings
-    from tests.system.demo_progress import Watcher
 
     airflow = stage.airflow
     show.step(f"running {DAG}")
     run_id = airflow.trigger(DAG)
-    watcher = Watcher(lambda one: airflow.api.xcom(DAG, run_id, one.task_id, map_index=one.map_index))
-    state = airflow.wait(DAG, run_id, limit=RUN_LIMIT, watch=lambda instances: show.tasks(watcher.lines(instances)))
+
+    def result_of(task: TaskInstance) -> Any:
+        return airflow.api.xcom(DAG, run_id, task.task_id, map_index=task.map_index)
+
+    state = airflow.wait(DAG, run_id, limit=RUN_LIMIT, watch=lambda instances: show.tasks(instances, result_of))
     instances = airflow.api.task_instances(DAG, run_id)
     for one in instances:
         if one.state == "failed":
@@ -133,31 +120,21 @@ def run(stage: Stage, show: Display) -> list[Check]:
 
 
 def demo(*, keep: bool) -> int:
-    """
-    Run the demo, and return its exit status.
+    """Run the demo, and return its exit status."""
+    from tests.system.demo_progress import Display
 
-    :param keep: Start everything and leave it running until Ctrl-C instead.
-    """
-    from tests.system.demo_progress import display
-
-    with display() as show:
-        with ExitStack() as stack:
-            stage = set_up(stack, show)
-            if keep:
-                wait_for_ctrl_c(stage, show)
-            checks = run(stage, show)
-            show.step("stopping everything")
-        show.summary(checks)
+    show = Display()
+    with ExitStack() as stack:
+        stage = set_up(stack, show)
+        if keep:
+            wait_for_ctrl_c(stage, show)
+        checks = run(stage, show)
+        show.step("stopping everything")
+    show.summary(checks)
     return 0 if all(check.holds for check in checks) else 1
 
 
 def wait_for_ctrl_c(stage: Stage, show: Display) -> NoReturn:
-    """
-    Print all addresses, and wait.
-
-    :param stage: The running programs.
-    :param show: Is told.
-    """
     show.step(f"Airflow:        {stage.airflow.address}")
     show.step(f"  login         {stage.airflow.login}")
     show.step(f"  password      {stage.airflow.password}")

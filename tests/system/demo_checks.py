@@ -41,13 +41,7 @@ LONG_RUN = 60
 
 @dataclass(frozen=True)
 class Check:
-    """
-    Check in the summary.
-
-    :param what: The name of the check.
-    :param expected: The expected value.
-    :param found: The actual value.
-    """
+    """Check in the summary."""
 
     what: str
     expected: str
@@ -59,32 +53,9 @@ class Check:
         return self.expected == self.found
 
 
-def quoted(name: str) -> str:
-    """
-    Quote an identifier for DuckDB.
-
-    :param name: The identifier.
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(value: str) -> str:
-    """
-    Quote a text for DuckDB.
-
-    :param value: The text.
-    """
-    return "'" + value.replace("'", "''") + "'"
-
-
 @contextmanager
 def plain_file(source: Path, scratch: Path) -> Iterator[Path]:
-    """
-    Return a source file as plain CSV, because DuckDB reads no zip archives.
-
-    :param source: The file, zipped or not.
-    :param scratch: A folder for the unzipped copy, which is removed afterwards.
-    """
+    """Return a source file as plain CSV, because DuckDB reads no zip archives."""
     if source.suffix != ".zip":
         yield source
         return
@@ -99,20 +70,16 @@ def plain_file(source: Path, scratch: Path) -> Iterator[Path]:
         copy.unlink()
 
 
-def fingerprint(connection: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str]) -> str:
+def fingerprint(rows: duckdb.DuckDBPyRelation) -> str:
     """
-    Return the number and the checksum of the rows of a relation, in any order.
+    Return the number and the checksum of rows, in any order.
 
     The checksum is the sum of the hashes: with an exclusive or, duplicate rows would cancel out.
-
-    :param connection: The connection to DuckDB.
-    :param relation: The SQL after FROM.
-    :param columns: The compared columns.
     """
-    hashed = f"hash({', '.join(map(quoted, columns))})"
-    query = f"SELECT count(*), coalesce(sum({hashed}::HUGEINT), 0) FROM {relation}"  # noqa: S608 - quoted names
-    rows, total = connection.execute(query).fetchall()[0]
-    return f"{rows:,} rows, {int(total) % (1 << 64):016x}"
+    columns = ", ".join(f'"{column}"' for column in rows.columns)
+    hashed = f"sum(hash({columns})::HUGEINT)"
+    (found,) = rows.aggregate(f"count(*), coalesce({hashed}, 0)").fetchall()
+    return f"{found[0]:,} rows, {int(found[1]) % (1 << 64):016x}"
 
 
 def check_table(warehouse: duckdb.DuckDBPyConnection, table: str, source: Path, scratch: Path) -> Check:
@@ -120,37 +87,25 @@ def check_table(warehouse: duckdb.DuckDBPyConnection, table: str, source: Path, 
     Compare a table of the warehouse with its source file.
 
     The file is read with the types of the table. A changed value cannot be parsed, or has another hash.
-
-    :param warehouse: The warehouse.
-    :param table: The table.
-    :param source: The file.
-    :param scratch: A folder for temporary files.
     """
     what = f"table {table}"
-    name = f"{quoted(SCHEMA)}.{quoted(table)}"
+    loaded = warehouse.table(f"{SCHEMA}.{table}")
+    types = dict(zip(loaded.columns, map(str, loaded.types), strict=True))
     with plain_file(source, scratch) as csv:
-        with csv.open(encoding="utf-8") as file:
-            columns = file.readline().strip().replace('"', "").split(",")
-        types = {row[0]: row[1] for row in warehouse.execute(f"DESCRIBE {name}").fetchall()}
+        columns = warehouse.read_csv(str(csv), header=True, all_varchar=True).columns
         if missing := [column for column in columns if column not in types]:
             return Check(what, "all columns", f"without {', '.join(missing)}")
-        typed = ", ".join(f"{literal(column)}: {literal(types[column])}" for column in columns)
-        reader = f"read_csv({literal(str(csv))}, header = true, nullstr = ['NA', ''], columns = {{{typed}}})"
+        typed = {column: types[column] for column in columns}
         try:
-            expected = fingerprint(warehouse, reader, columns)
+            expected = fingerprint(warehouse.read_csv(str(csv), header=True, na_values=["NA", ""], dtype=typed))
         except duckdb.Error as error:
             # Such as 39.02 in a column that the loader took for whole numbers.
             return Check(what, "values of the source's types", str(error).splitlines()[0])
-        return Check(what, expected, fingerprint(warehouse, name, columns))
+        return Check(what, expected, fingerprint(loaded.select(*columns)))
 
 
 def checked(what: str, check: Callable[[], Check]) -> Check:
-    """
-    Run a check. An error of its query is a failed check.
-
-    :param what: The name of the check.
-    :param check: The check.
-    """
+    """Run a check. An error of its query is a failed check."""
     try:
         return check()
     except duckdb.Error as error:
@@ -158,11 +113,7 @@ def checked(what: str, check: Callable[[], Check]) -> Check:
 
 
 def comparable(value: Any) -> Any:
-    """
-    Return a value of DuckDB as it is after a conversion to JSON and back.
-
-    :param value: The value.
-    """
+    """Return a value of DuckDB as it is after a conversion to JSON and back."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, (date, datetime)):
@@ -171,40 +122,25 @@ def comparable(value: Any) -> Any:
 
 
 def transform_rows(warehouse: duckdb.DuckDBPyConnection, columns: dict[str, str]) -> list[Record]:
-    """
-    Return the rows of the published transform, in any schema.
-
-    :param warehouse: The warehouse.
-    :param columns: The columns, and their new names.
-    """
+    """Return the rows of the published transform, in any schema."""
     found = warehouse.execute(
         "SELECT table_schema FROM information_schema.tables WHERE table_name = ?", [TRANSFORM]
     ).fetchall()
     if len(found) != 1:
         raise duckdb.CatalogException(f"{len(found)} tables or views are named {TRANSFORM}")
-    wanted = ", ".join(map(quoted, columns))
-    rows = warehouse.execute(f"SELECT {wanted} FROM {quoted(found[0][0])}.{quoted(TRANSFORM)}")  # noqa: S608 - quoted
+    rows = warehouse.table(f"{found[0][0]}.{TRANSFORM}").select(*columns)
     return [dict(zip(columns.values(), map(comparable, row), strict=True)) for row in rows.fetchall()]
 
 
 def mappings(seed: Path) -> dict[str, str]:
-    """
-    Return the columns of the transform that the partner receives, and their names there.
-
-    :param seed: The seed file of the service.
-    """
+    """Return the columns of the transform that the partner receives, and their names there."""
     (sync,) = yaml.safe_load(seed.read_text(encoding="utf-8"))["reverse_etl_syncs"]
     pairs = sync["operation"]["mappings"]
     return {pair["source_property_id"]: pair["destination_property_id"] for pair in pairs}
 
 
 def check_partner(rows: list[Record], accepted: list[Record]) -> Check:
-    """
-    Compare the accepted records with the rows of the transform, except those that the partner always refuses.
-
-    :param rows: The rows of the transform, with the names of the partner.
-    :param accepted: The partner's records.
-    """
+    """Compare the accepted records with the rows of the transform, except those that the partner always refuses."""
     refused = sum(map(too_few_flights, rows))
     due = {key_of(row): row for row in rows if not too_few_flights(row)}
     have = {key_of(record): record for record in accepted}
@@ -227,16 +163,7 @@ def check_warehouse(
     columns: dict[str, str],
     progress: Callable[[str], None],
 ) -> list[Check]:
-    """
-    Compare the warehouse with the source files and with the partner's records.
-
-    :param file: The warehouse, which no other process has open.
-    :param sources: The folder of the source files.
-    :param scratch: A folder for temporary files.
-    :param accepted: The partner's records.
-    :param columns: Their columns of the transform, and the names there.
-    :param progress: Function that receives a line for each step.
-    """
+    """Compare the warehouse with the source files and with the partner's records."""
     try:
         opened = duckdb.connect(str(file), read_only=True)
     except duckdb.Error as error:
@@ -261,13 +188,7 @@ def check_warehouse(
 def check_deferral(
     instances: Iterable[TaskInstance], was_deferred: Callable[[str], bool], result_of: Callable[[str], Any]
 ) -> Check:
-    """
-    Return whether every task with a long run waited for it in the triggerer.
-
-    :param instances: The task instances of the DAG run.
-    :param was_deferred: Returns True if a triggerer has run a trigger of a task.
-    :param result_of: The result of a task.
-    """
+    """Return whether every task with a long run waited for it in the triggerer."""
     waiting = sorted({one.task_id for one in instances if one.operator in WAITING_OPERATORS})
     expected = f"{len(waiting)} waiting tasks, none held a worker slot for a run of {LONG_RUN} s"
     if not waiting:
@@ -277,22 +198,13 @@ def check_deferral(
 
 
 def longest_run(result: Any) -> float:
-    """
-    Return the seconds that the longest run of a task took.
-
-    :param result: What the task returned: a run, or the runs of the streams of a sync.
-    """
+    """Return the seconds that the longest run of a task took."""
     runs = result["streams"].values() if "streams" in result else [result]
     return max(float(run["duration"]) for run in runs)
 
 
 def check_secret(secret: str, logs: Iterable[Path]) -> Check:
-    """
-    Return the check that no log file contains a secret.
-
-    :param secret: The secret.
-    :param logs: The log files.
-    """
+    """Return the check that no log file contains a secret."""
     files = list(logs)
     leaks = [path.name for path in files if secret.encode() in path.read_bytes()]
     expected = f"in none of {len(files)} log files"

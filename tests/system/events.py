@@ -19,14 +19,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import httpx
 
 from tests.support.local_service import LocalService
 from tests.support.processes import ProgramError, Workspace, wait_for
+from tests.system import seeds
 from tests.system.airflow_api import AirflowApi, AirflowApiError
 from tests.system.components import AirflowComponents
+from tests.system.conftest import connected
+from tests.system.demo import terminated
 from tests.system.metadata_database import count_rows
 
 DAG_FILE = Path(__file__).with_name("event_dags") / "watching.py"
@@ -39,55 +42,22 @@ DAGS = {
 }
 WATCHERS = 4
 STREAMS, ORCHESTRATIONS = 8, 6
-#: Of the triggerers that are stopped, the part that is asked to; the others are killed.
+#: Of the triggerers that are stopped after the first one, the part that is asked to; the others are killed.
 ASKED = 0.2
 
 
 def seed_in(folder: Path) -> dict[str, Any]:
-    """
-    Return the seed of the service.
-
-    :param folder: A folder for the source and the exports.
-    """
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    streams = [seeds.stream(f"s{number}") for number in range(STREAMS)]
     return {
         "connections": [
-            {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": f"{folder}/out"}},
+            seeds.connection("rows", "files", path=str(folder)),
+            seeds.connection("exports", "jsonl", path=f"{folder}/out"),
         ],
-        "orchestrations": [
-            {"id": f"o{number}", "name": f"o{number}", "cron_schedule": "0 2 * * *"} for number in range(ORCHESTRATIONS)
-        ],
-        "elt_syncs": [
-            {
-                "id": "sync",
-                "connection_id": "rows",
-                "destination_schema_name": "raw",
-                "source_streams": [
-                    {"id": f"s{number}", "name": f"s{number}", "file": "rows.csv"} for number in range(STREAMS)
-                ],
-            }
-        ],
-        "transforms": [
-            {
-                "id": "numbers",
-                "name": "numbers",
-                "materialization": "table",
-                "publish": True,
-                "sql_template": "SELECT range AS id FROM range(5)",
-            }
-        ],
-        "reverse_etl_syncs": [
-            {
-                "id": "numbers",
-                "source_id": "numbers",
-                "destination_connection_id": "exports",
-                "object_type_id": "numbers",
-                "enabled": True,
-                "operation": {"mode": "upsert", "mappings": [mapping]},
-            }
-        ],
+        "orchestrations": [seeds.orchestration(f"o{number}") for number in range(ORCHESTRATIONS)],
+        "elt_syncs": [seeds.elt_sync("sync", "rows", streams, destination_schema_name="raw")],
+        "transforms": [seeds.transform("numbers", "SELECT range AS id FROM range(5)", materialization="table")],
+        "reverse_etl_syncs": [seeds.reverse_etl_sync("numbers", "numbers", "exports")],
     }
 
 
@@ -121,14 +91,7 @@ class Count:
 
 
 class Starter(threading.Thread):
-    """
-    Thread that starts random runs.
-
-    :param service: The service.
-    :param runs: Number of runs to start.
-    :param pause: Average seconds between two starts.
-    :param chance: Random numbers.
-    """
+    """Thread that starts random runs."""
 
     def __init__(self, service: LocalService, runs: int, pause: float, chance: random.Random) -> None:
         super().__init__(daemon=True)
@@ -144,38 +107,27 @@ class Starter(threading.Thread):
             *(f"/orchestrations/o{number}/request_run" for number in range(ORCHESTRATIONS)),
             "/reverse_etl_syncs/numbers/request_run",
         ]
+        # One of each kind, and then any.
+        first = [paths[-1], paths[STREAMS], paths[0]]
         with httpx.Client(base_url=self._service.base_url, headers=self._service.headers, timeout=30) as client:
             while self.left and not self._over.wait(self._chance.uniform(0, 2 * self._pause)):
-                answer = client.post(self._chance.choice(paths))
+                answer = client.post(first.pop() if first else self._chance.choice(paths))
                 # A run of the same thing may be going.
                 self.left -= answer.is_success
 
     def has_at_most(self, left: float) -> bool:
-        """
-        Return True if at most this number of runs remains to be started.
-
-        :param left: The number.
-        """
+        """Return True if at most this number of runs remains to be started."""
         return self.left <= left
 
     def stop(self) -> None:
-        """Start no further runs."""
         self._over.set()
         self.join()
 
 
 @contextmanager
 def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[LocalService]:
-    """
-    Add the DAGs with watchers, and return their service as soon as each watcher has stored its cursor.
-
-    :param airflow: The components.
-    :param dags: The folder of their DAG files.
-    :param folder: A folder for the source and the exports.
-    """
-    with LocalService(seed_in(folder), control=True) as service:
-        body = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-        airflow.api.request("POST", "/connections", json={"connection_id": CONNECTION, **body})
+    """Add the DAGs with watchers, and return their service as soon as each watcher has stored its cursor."""
+    with LocalService(seed_in(folder), control=True) as service, connected(airflow, CONNECTION, service):
         file = dags / DAG_FILE.name
         shutil.copy(DAG_FILE, file)
         try:
@@ -184,11 +136,9 @@ def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[L
         finally:
             # The watchers end when it is noticed that their file is gone.
             file.unlink()
-            airflow.api.request("DELETE", f"/connections/{CONNECTION}")
 
 
 def cursors(airflow: AirflowComponents) -> int:
-    """Return the number of stored cursors."""
     return count_rows(airflow.database_url, "asset_state_store", "datapipe-")
 
 
@@ -202,17 +152,7 @@ def play(
     seed: int,
     say: Callable[[str], None] = lambda line: None,
 ) -> Count:
-    """
-    Start runs while the triggerer is stopped repeatedly, and count the events.
-
-    :param airflow: The components.
-    :param service: The watched service.
-    :param runs: Number of runs.
-    :param restarts: Number of restarts of the triggerer.
-    :param pause: Average seconds between the starts of two runs.
-    :param seed: Seed of the random numbers.
-    :param say: Function that receives progress messages.
-    """
+    """Start runs while the triggerer is stopped repeatedly, and count the events."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     # Each failed run counts, too; every slice of a load does not.
     service.runs(
@@ -227,41 +167,42 @@ def play(
             },
         }
     )
+    counter = EventCounter(airflow, service)
     starter = Starter(service, runs, pause, chance)
     starter.start()
     try:
         for number in range(restarts):
             # Spread over the time in which runs are started.
             due = runs - (number + 0.5) * runs / restarts
-            wait_for("more runs are started", partial(starter.has_at_most, due), limit=600)
+            wait_for("more runs are started", partial(starter.has_at_most, due), limit=600, interval=0.3)
             time.sleep(chance.uniform(0, 1.5))
-            if chance.random() >= ASKED:
+            if number == 0 or chance.random() >= ASKED:
                 airflow.kill("triggerer")
             airflow.restart("triggerer")
-            say(f"triggerer restarted {number + 1} times; {starter.left} runs to be started; {count(airflow, service)}")
-        wait_for("all runs are started", lambda: not starter.left, limit=600)
+            say(f"triggerer restarted {number + 1} times; {starter.left} runs to be started; {counter.count()}")
+        wait_for("all runs are started", lambda: not starter.left, limit=600, interval=0.3)
     finally:
         starter.stop()
 
     def is_over() -> bool:
         going = [run for run in journal(service) if run["finished_at"] is None]
-        return not going and not count(airflow, service).missed
+        return not going and not counter.count().missed
 
     with suppress(ProgramError):
         wait_for("each run has its event", is_over, limit=60, interval=1)
     # Airflow gives a run of a DAG the events up to that which has called for it. Those that came together with it wait
     # for the next: so there is one more for each DAG.
-    before = count(airflow, service)
+    before = counter.count()
     with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=30) as client:
         for path in ("/elt_streams/s1", "/orchestrations/o0", "/reverse_etl_syncs/numbers"):
             client.post(f"{path}/request_run").raise_for_status()
 
     def all_have_reached() -> bool:
-        return not set(before.waiting) & set(count(airflow, service).waiting)
+        return not set(before.waiting) & set(counter.count().waiting)
 
     with suppress(ProgramError):
         wait_for("each event has reached its DAG", all_have_reached, limit=60, interval=1)
-    after = count(airflow, service)
+    after = counter.count()
     return replace(before, waiting=sorted(set(before.waiting) & set(after.waiting)), dag_runs=after.dag_runs)
 
 
@@ -270,31 +211,40 @@ def journal(service: LocalService) -> list[dict[str, Any]]:
     return [run for run in service.journal_runs() if run["kind"] in DAGS]
 
 
-def count(airflow: AirflowComponents, service: LocalService) -> Count:
-    """Compare the journal of the service with the events and DAG runs."""
-    # The journal first: a run may end, and be told, in between.
-    slices = {run["run_id"] for run in journal(service) if run["status"] == "CHUNK_COMPLETED"}
-    ended = {
-        run["run_id"]: run["kind"]
-        for run in journal(service)
-        if run["finished_at"] is not None and run["run_id"] not in slices
-    }
-    told, reached, dag_runs = Counter[str](), set[str](), 0
-    for dag_id in DAGS.values():
-        name = dag_id.replace("watching_", "watched_")
-        told.update(_run_ids(_all(airflow.api, "/assets/events", "asset_events", name_pattern=name)))
-        for run in _all(airflow.api, f"/dags/{dag_id}/dagRuns", "dag_runs"):
-            dag_runs += 1
-            path = f"/dags/{dag_id}/dagRuns/{run['dag_run_id']}/upstreamAssetEvents"
-            reached.update(_run_ids(airflow.api.request("GET", path)["asset_events"]))
-    return Count(
-        Counter(ended.values()),
-        sorted(set(ended) - told.keys()),
-        sorted(set(ended) - reached),
-        Counter(told[run_id] for run_id in ended if run_id in told),
-        dag_runs,
-        sorted(slices & told.keys()),
-    )
+class EventCounter:
+    """Comparison of the journal of the service with the events and DAG runs of Airflow."""
+
+    def __init__(self, airflow: AirflowComponents, service: LocalService) -> None:
+        self._airflow = airflow
+        self._service = service
+        #: The runs whose events have started a DAG run, by DAG run. They do not change afterwards.
+        self._reached: dict[str, list[str]] = {}
+
+    def count(self) -> Count:
+        # The journal first: a run may end, and be told, in between.
+        runs = journal(self._service)
+        slices = {run["run_id"] for run in runs if run["status"] == "CHUNK_COMPLETED"}
+        ended = {
+            run["run_id"]: run["kind"] for run in runs if run["finished_at"] is not None and run["run_id"] not in slices
+        }
+        api = self._airflow.api
+        told = Counter[str]()
+        for dag_id in DAGS.values():
+            name = dag_id.replace("watching_", "watched_")
+            told.update(_run_ids(_all(api, "/assets/events", "asset_events", name_pattern=name)))
+            for run in _all(api, f"/dags/{dag_id}/dagRuns", "dag_runs"):
+                path = f"/dags/{dag_id}/dagRuns/{run['dag_run_id']}"
+                if path not in self._reached:
+                    self._reached[path] = _run_ids(api.request("GET", f"{path}/upstreamAssetEvents")["asset_events"])
+        reached = {run_id for run_ids in self._reached.values() for run_id in run_ids}
+        return Count(
+            Counter(ended.values()),
+            sorted(set(ended) - told.keys()),
+            sorted(set(ended) - reached),
+            Counter(told[run_id] for run_id in ended if run_id in told),
+            len(self._reached),
+            sorted(slices & told.keys()),
+        )
 
 
 def _run_ids(events: list[dict[str, Any]]) -> list[str]:
@@ -310,11 +260,6 @@ def _all(api: AirflowApi, path: str, name: str, **parameters: Any) -> list[dict[
         found += page[name]
         if not page[name] or len(found) >= page["total_entries"]:
             return found
-
-
-def terminated(signum: int, frame: object) -> NoReturn:
-    """Turn SIGTERM into an exit that cleans up, as Ctrl-C is one already."""
-    raise SystemExit(128 + signum)
 
 
 def main() -> int:

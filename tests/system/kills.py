@@ -31,6 +31,7 @@ import httpx
 from tests.contract.datapipe_local.partner import Partner
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace
+from tests.system import seeds
 
 Json = dict[str, Any]
 #: The rows of ``merged`` at a destination, in the order in which they came: each an id and a version.
@@ -57,18 +58,7 @@ _REVERSE = tuple(f"/reverse_etl_syncs/{name}/request_run" for name in _SENDS)
 
 
 class Kept(NamedTuple):
-    """
-    Counts of one soak test.
-
-    :param kills: Number of kills.
-    :param interrupted: Number of runs that were active at a kill and ended later.
-    :param ended: Number of successful runs.
-    :param acknowledged: Number of acknowledged webhook requests.
-    :param sent: Number of records that the endpoint has received.
-    :param repeated: Number of requests that were repeated after a kill, without effect.
-    :param written: Number of records in the files and in the table.
-    :param twice: Number of duplicate records.
-    """
+    """Counts of one soak test."""
 
     kills: int
     interrupted: int
@@ -94,11 +84,9 @@ class _Sources:
 
     @property
     def version(self) -> int:
-        """The number of changes."""
         return self._version
 
     def advance(self, rng: random.Random) -> None:
-        """Replace all files."""
         self._version += 1
         rows = f"SELECT range AS id, {self._version} AS version, random() AS x FROM range({_WHOLE_ROWS})"  # noqa: S608
         fresh = self._folder / "fresh"
@@ -133,7 +121,6 @@ class _Pusher(threading.Thread):
         self.pushed = 0
 
     def run(self) -> None:
-        """Push until :meth:`end`."""
         with httpx.Client(timeout=10) as client:
             while not self._over.is_set():
                 self.pushed += 1
@@ -148,88 +135,65 @@ class _Pusher(threading.Thread):
                 self._over.wait(0.002)
 
     def end(self) -> None:
-        """Stop the thread."""
         self._over.set()
         self.join()
 
 
 def _seed(folder: Path, partner: Partner) -> Json:
-    newest = {
+    newest: Json = {
         "incremental_pointer_id": "version",
         "incremental_primary_key_name": ["id"],
         "enabled_history_table": True,
     }
     streams = [
-        {"id": "whole", "name": "whole", "file": "whole.csv"},
-        {"id": "renewed", "name": "renewed", "file": "renewed.csv", **newest},
-        {"id": "merged", "name": "merged", "file": "merged.jsonl", **newest},
-        {"id": "appended", "name": "appended", "file": "appended.jsonl", "incremental_pointer_id": "at"},
+        seeds.stream("whole", file="whole.csv"),
+        seeds.stream("renewed", file="renewed.csv", **newest),
+        seeds.stream("merged", file="merged.jsonl", **newest),
+        seeds.stream("appended", file="appended.jsonl", incremental_pointer_id="at"),
     ]
     with closing(sqlite3.connect(folder / "shop.db")) as database:
         database.execute("CREATE TABLE log (id INTEGER, version INTEGER)")
+    hooks, out = seeds.webhook("hooks", "hooks"), str(folder / "out")
     return {
         "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-            {"id": "hooks", "integration_id": "webhook", "label": "Hooks", "settings": {"tables": [{"name": "hooks"}]}},
-            {"id": "partner", "integration_id": "http", "label": "Partner", "settings": {"url": partner.url}},
-            {"id": "lines", "integration_id": "jsonl", "label": "Lines", "settings": {"path": str(folder / "out")}},
-            {"id": "rows", "integration_id": "csv", "label": "Rows", "settings": {"path": str(folder / "out")}},
-            {
-                "id": "shop",
-                "integration_id": "sql_tables",
-                "label": "Shop",
-                "settings": {"url": f"sqlite:///{folder / 'shop.db'}"},
-            },
+            seeds.connection("data", "files", path=str(folder)),
+            *hooks["connections"],
+            seeds.connection("partner", "http", url=partner.url),
+            seeds.connection("lines", "jsonl", path=out),
+            seeds.connection("rows", "csv", path=out),
+            seeds.connection("shop", "sql_tables", url=f"sqlite:///{folder / 'shop.db'}"),
         ],
         "elt_syncs": [
-            {"id": "a", "connection_id": "data", "destination_schema_name": "a", "source_streams": streams},
-            {
-                "id": "b",
-                "connection_id": "hooks",
-                "destination_schema_name": "b",
-                "source_streams": [{"id": "hooks", "name": "hooks", "table": "hooks"}],
-            },
+            seeds.elt_sync("a", "data", streams),
+            {**hooks["elt_syncs"][0], "id": "b", "destination_schema_name": "b"},
         ],
         "transforms": [
-            {
-                "id": "sums",
-                "name": "sums",
-                "materialization": "table",
-                "sql_template": "SELECT id % 1000 AS k, min(version) AS low, max(version) AS high, count(*) AS n"
+            seeds.transform(
+                "sums",
+                "SELECT id % 1000 AS k, min(version) AS low, max(version) AS high, count(*) AS n"
                 " FROM {{raw.a.whole}} GROUP BY ALL",
-            }
+                materialization="table",
+                publish=False,
+            )
         ],
         "reverse_etl_syncs": [
-            {
-                "id": name,
-                "source_id": "a.merged",
-                "destination_connection_id": connection,
-                "object_type_id": object_type,
-                "operation": {
-                    "mode": mode,
-                    "mappings": [
-                        {
-                            "source_property_id": column,
-                            "destination_property_id": column,
-                            "primary_key": column == "id" and name not in _KEYLESS,
-                        }
-                        for column in ("id", "version")
-                    ],
-                },
-                "settings": settings,
-            }
-            for name, (connection, object_type, mode, settings) in _SENDS.items()
+            seeds.reverse_etl_sync(
+                name,
+                "a.merged",
+                conn_id,
+                object_type,
+                columns=("id", "version"),
+                key=() if name in _KEYLESS else ("id",),
+                mode=mode,
+                settings=settings,
+            )
+            for name, (conn_id, object_type, mode, settings) in _SENDS.items()
         ],
     }
 
 
 class Soak:
-    """
-    Soak test of the service: its input, and the expected data.
-
-    :param folder: The folder of the sources.
-    :param rng: Random numbers that determine the times of the kills.
-    """
+    """Soak test of the service: its input, and the expected data."""
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
         self._sources = _Sources(folder)
@@ -301,7 +265,6 @@ class Soak:
             _until(lambda: client.get("/transforms/sums").json()["materialization_status"] == "completed")
 
     def _going(self, service: LocalService) -> list[str]:
-        """Return the active runs."""
         found = []
         with _client(service) as client:
             for name, path, field in _lists():
@@ -375,7 +338,6 @@ class Soak:
             assert not Counter(there) - older
 
     def _check_all(self, service: LocalService, pusher: _Pusher) -> None:
-        """Compare all data with the input."""
         self._check_tables(service)
         with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
             merged = dict(warehouse.execute("SELECT id, version FROM a.merged").fetchall())
@@ -465,7 +427,6 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.system.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=7, help="says when it is killed")

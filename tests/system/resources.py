@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tests.system import seeds
+
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService
 
@@ -16,55 +18,21 @@ FOR_EVER = 3600
 
 
 def seed_of(streams: Iterable[str], folder: Path, reverse_etl_syncs: Iterable[str] = ()) -> dict[str, Any]:
-    """
-    Return the seed of streams, each in a separate sync, and of reverse ETL syncs.
-
-    :param streams: The IDs of the streams, and of their syncs.
-    :param folder: A folder for the source and the exports.
-    :param reverse_etl_syncs: The IDs of the reverse ETL syncs.
-    """
+    """Return the seed of streams, each in a separate sync, and of reverse ETL syncs."""
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
     return {
         "connections": [
-            {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": f"{folder}/out"}},
+            seeds.connection("rows", "files", path=str(folder)),
+            seeds.connection("exports", "jsonl", path=f"{folder}/out"),
         ],
-        "transforms": [
-            {"id": "numbers", "name": "numbers", "publish": True, "sql_template": "SELECT range AS id FROM range(5)"}
-        ],
-        "elt_syncs": [
-            {
-                "id": stream,
-                "connection_id": "rows",
-                "destination_schema_name": stream,
-                "source_streams": [{"id": stream, "name": "rows", "file": "rows.csv"}],
-            }
-            for stream in streams
-        ],
-        "reverse_etl_syncs": [
-            {
-                "id": sync,
-                "source_id": "numbers",
-                "destination_connection_id": "exports",
-                "object_type_id": sync,
-                "enabled": True,
-                "operation": {"mode": "upsert", "mappings": [mapping]},
-            }
-            for sync in reverse_etl_syncs
-        ],
+        "transforms": [seeds.transform("numbers", "SELECT range AS id FROM range(5)")],
+        "elt_syncs": [seeds.elt_sync(each, "rows", [seeds.stream(each, "rows")]) for each in streams],
+        "reverse_etl_syncs": [seeds.reverse_etl_sync(each, "numbers", "exports") for each in reverse_etl_syncs],
     }
 
 
 class Held:
-    """
-    Runs that have ended, but appear to be active until their release, so that a second run could start.
-
-    :param service: The service, with its control plane.
-    :param resources: The IDs of the resources.
-    :param refusals: Responses to requests for a second run, by resource. Other requests are executed.
-    :param others: Further rules for faults.
-    """
+    """Runs that have ended, but appear to be active until their release, so that a second run could start."""
 
     def __init__(
         self,
@@ -80,11 +48,7 @@ class Held:
         self._put()
 
     def release(self, resource: str) -> None:
-        """
-        Show the true state of the runs of a resource.
-
-        :param resource: The resource. A second call has no effect.
-        """
+        """Show the true state of the runs of a resource."""
         if resource in self._resources:
             self._resources.remove(resource)
             self._put()
@@ -104,52 +68,30 @@ class Held:
 
 
 def is_enabled(service: LocalService, kind: str, sync_id: str) -> bool:
-    """
-    Return True if a sync runs on its schedule.
-
-    :param service: The service.
-    :param kind: The kind of the sync: ``elt_syncs`` or ``reverse_etl_syncs``.
-    :param sync_id: The sync.
-    """
+    """Return True if a sync runs on its schedule."""
     answer = httpx.get(f"{service.base_url}/{kind}/{sync_id}", headers=service.headers)
     answer.raise_for_status()
     return bool(answer.json()["enabled"])
 
 
 class Journal:
-    """
-    Snapshot of the journal of a service, by resource.
-
-    :param service: The service, with its control plane.
-    """
+    """Snapshot of the journal of a service, by resource."""
 
     def __init__(self, service: LocalService) -> None:
         self._requests = service.journal_requests()
         self._runs = service.journal_runs()
 
     def runs(self, resource: str) -> list[dict[str, Any]]:
-        """
-        List the runs of a resource, oldest first.
-
-        :param resource: The resource.
-        """
+        """List the runs of a resource, oldest first."""
         return [run for run in self._runs if run["resource_id"] == resource]
 
     def has_begun(self, resource: str) -> bool:
-        """
-        Return True if the last run of a resource has started.
-
-        :param resource: The resource.
-        """
+        """Return True if the last run of a resource has started."""
         runs = self.runs(resource)
         return bool(runs) and runs[-1]["run_id"] is not None
 
     def refused(self, resource: str) -> int | None:
-        """
-        Return the number of the last refused request for a resource; None if none was refused.
-
-        :param resource: The resource.
-        """
+        """Return the number of the last refused request for a resource; None if none was refused."""
         refused = [
             request["seq"]
             for request in self._requests
@@ -158,12 +100,7 @@ class Journal:
         return max(refused, default=None)
 
     def is_watched(self, resource: str, *, after: int = 0) -> bool:
-        """
-        Return True if a run of a resource has started, and was polled after its request.
-
-        :param resource: The resource.
-        :param after: Only polls after the request with this number count.
-        """
+        """Return True if a run of a resource has started, and was polled after its request."""
         if not self.has_begun(resource):
             return False
         since = max(after, self.runs(resource)[-1]["request"])
@@ -175,5 +112,4 @@ class Journal:
 
     @property
     def last(self) -> int:
-        """Number of the last request."""
         return max((request["seq"] for request in self._requests), default=0)

@@ -23,13 +23,6 @@ LOW, HIGH = 480, 800
 
 
 def take(installed: Installation, pages: AirflowPages, folder: Path) -> None:
-    """
-    Write all pictures.
-
-    :param installed: the running components and the service.
-    :param pages: the pages of Airflow.
-    :param folder: the folder of the pictures.
-    """
     airflow, service = installed.airflow, installed.service
     pages.resize(LOW)
     pages.open("/connections", CONNECTION)
@@ -62,11 +55,7 @@ def take(installed: Installation, pages: AirflowPages, folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    """
-    Start the components and the browser, and write all pictures.
-
-    :param folder: the folder of the pictures.
-    """
+    """Start the components and the browser, and write all pictures."""
     with installation() as installed, chromium() as browser:
         take(installed, AirflowPages(browser, installed.airflow), folder)
 

@@ -36,20 +36,17 @@ def runs_of(airflow: AirflowComponents, dag_id: str) -> list[str]:
 
 def test_dags_start_for_what_others_have_made_new(airflow: AirflowComponents, making: LocalService) -> None:
     for dag_id in (CONSUMER, ALIAS_CONSUMER, "assets_failed_consumer"):
-        wait_for(f"{dag_id} is parsed", partial(airflow.api.knows_dag, dag_id), limit=120)
+        wait_for(f"{dag_id} is parsed", partial(airflow.api.knows_dag, dag_id), limit=120, interval=0.5)
     with connected(airflow, "datapipe_assets", making):
-        run_id = airflow.trigger("assets")
-        assert airflow.wait("assets", run_id, limit=240) == "failed"
-        states = {one.label: one.state for one in airflow.api.task_instances("assets", run_id)}
-        assert {task for task, state in states.items() if state != "success"} == {"failing"}, states
-        deferred = {task for task in states if airflow.was_deferred("assets", run_id, task.partition("[")[0])}
+        run_id = airflow.run("assets", "failed")
+        tasks = airflow.tasks("assets", run_id)
+        assert {label for label, one in tasks.items() if one.state != "success"} == {"failing"}, tasks
+        deferred = {label for label, one in tasks.items() if airflow.was_deferred("assets", run_id, one.task_id)}
         assert {"literal_deferred", "templated_deferred", "mapped[0]", "sync"} <= deferred
         results = {
-            task: airflow.api.xcom(
-                "assets", run_id, task.partition("[")[0], map_index=int(task[-2]) if "[" in task else -1
-            )
-            for task, state in states.items()
-            if state == "success"
+            label: airflow.api.xcom("assets", run_id, one.task_id, map_index=one.map_index)
+            for label, one in tasks.items()
+            if one.state == "success"
         }
     told = consumed(airflow)
     expected = {f"{PLACE}/elt_streams/{task}": results[task] for task in STREAMS}
@@ -75,7 +72,7 @@ def test_dags_start_for_what_others_have_made_new(airflow: AirflowComponents, ma
 
 def consumed(airflow: AirflowComponents) -> dict[str, list[Any]]:
     """Wait for the consumers, and return the events that the consumer of all assets received."""
-    wait_for("the DAG of all assets starts", lambda: bool(runs_of(airflow, CONSUMER)), limit=120)
+    wait_for("the DAG of all assets starts", lambda: bool(runs_of(airflow, CONSUMER)), limit=120, interval=0.5)
     (run_id,) = runs_of(airflow, CONSUMER)
     assert airflow.wait(CONSUMER, run_id) == "success"
     found: set[str] = set()
@@ -85,7 +82,7 @@ def consumed(airflow: AirflowComponents) -> dict[str, list[Any]]:
             found.update(airflow.api.xcom(ALIAS_CONSUMER, alias_run, "ids") or ())
         return found >= THROUGH_THE_ALIAS
 
-    wait_for("the DAG of the alias has started for all", all_came, limit=120)
+    wait_for("the DAG of the alias has started for all", all_came, limit=120, interval=1)
     assert found == THROUGH_THE_ALIAS
     told: dict[str, list[Any]] = airflow.api.xcom(CONSUMER, run_id, "runs")
     return told

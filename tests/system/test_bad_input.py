@@ -13,7 +13,6 @@ import pytest
 from tests.support.airflow_versions import older_than
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
-from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 
 pytestmark = pytest.mark.medium
@@ -63,20 +62,18 @@ def ended(airflow: AirflowComponents, service: LocalService) -> dict[str, Any]:
             ),
             limit=30,
         )
-    run_id = airflow.trigger(DAG)
-    assert airflow.wait(DAG, run_id, limit=180) == "failed"
-    instances: list[TaskInstance] = airflow.api.task_instances(DAG, run_id)
-    others = [one for one in instances if one.state != "failed"]
+    run_id = airflow.run(DAG, "failed")
+    tasks = airflow.tasks(DAG, run_id)
+    others = [one for one in tasks.values() if one.state != "failed"]
     assert others == [], [airflow.log_tail(DAG, run_id, one) for one in others]
     ends: dict[str, Any] = {}
-    for one in instances:
 
-        def logged(task_id: str = one.task_id) -> bool:
-            # A worker's supervisor writes the last lines of a log after the state is known.
-            ends[task_id] = list(failures(airflow, run_id, task_id))
-            return bool(ends[task_id])
+    def are_logged() -> bool:
+        # A worker's supervisor writes the last lines of a log after the state is known.
+        ends.update({task_id: list(failures(airflow, run_id, task_id)) for task_id in tasks})
+        return all(ends.values())
 
-        wait_for(f"the error of {one.task_id} is logged", logged, limit=60)
+    wait_for("the error of each task is logged", are_logged, limit=60)
     return ends
 
 

@@ -53,7 +53,7 @@ def test_loading(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_load_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
-    size, before, most = local_loading.memory(tmp_path, limit_mb=100, size_mb=400)
+    size, before, most = local_loading.memory(tmp_path, limit_mb=100, size_mb=300)
     # Without a limit such a file takes more memory than it has bytes.
     assert most - before < size / 2
 

@@ -53,7 +53,7 @@ def played(
     """Run cases, assert that no verdict has a difference, and return the number of kills of each program."""
     with service_of(cases, folder) as service, connected(airflow, service):
         wave = Wave(name, cases, airflow, service, dags_folder)
-        verdicts = wave.play(limit=240)
+        verdicts = wave.play(limit=600)
     wrong = [str(verdict) for verdict in verdicts if verdict.faults]
     assert not wrong, "\n\n".join(wrong)
     # Else it shows nothing.

@@ -1,4 +1,4 @@
-"""The connection in the pages of Airflow: the form, and the Test button."""
+"""Connections in the pages of Airflow: the forms, and the Test button."""
 
 from __future__ import annotations
 
@@ -6,23 +6,33 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
+from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS, WEBHOOK_FIELDS
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.system.components import AirflowComponents
+from tests.system.conftest import saved
 
 
 @since("3.2", "forms of connections without code")
-def test_the_form_has_every_field(airflow: AirflowComponents) -> None:
+def test_the_forms_have_every_field(airflow: AirflowComponents) -> None:
     forms: list[dict[str, Any]] = airflow.api.request("GET", "/connections/hook_meta", base="/ui")
-    (form,) = [each for each in forms if each["connection_type"] == "datapipe"]
-    assert set(form["extra_fields"]) == set(CONNECTION_FIELDS)
-    assert form["standard_fields"]["password"]["title"] == "API key"
-    assert form["standard_fields"]["host"]["title"] == "Base address"
-    assert form["standard_fields"]["host"]["placeholder"] == "https://api.example.com"
-    assert form["standard_fields"]["password"]["placeholder"] == "API key that the service issued"
-    assert form["standard_fields"]["port"]["placeholder"] == "Only if the base address has none"
-    assert form["standard_fields"]["login"]["hidden"]
+    datapipe, webhook = (
+        next(form for form in forms if form["connection_type"] == kind) for kind in ("datapipe", "datapipe_webhook")
+    )
+    assert set(datapipe["extra_fields"]) == set(CONNECTION_FIELDS)
+    fields = datapipe["standard_fields"]
+    assert {name: (fields[name]["title"], fields[name]["placeholder"]) for name in ("host", "password")} == {
+        "host": ("Base address", "https://api.example.com"),
+        "password": ("API key", "API key that the service issued"),
+    }
+    assert fields["port"]["placeholder"] == "Only if the base address has none"
+    assert fields["login"]["hidden"]
+
+    assert set(webhook["extra_fields"]) == set(WEBHOOK_FIELDS)
+    fields = webhook["standard_fields"]
+    assert (fields["host"]["title"], fields["password"]["title"]) == ("Address", "Password, token or signing secret")
+    assert fields["url_schema"]["hidden"]
+    assert not (fields["login"] or {}).get("hidden")
 
 
 @pytest.mark.parametrize(
@@ -49,17 +59,12 @@ def test_the_test_button(
 
 
 def test_saved_connection_with_the_port_of_its_address(airflow: AirflowComponents, service: LocalService) -> None:
-    saved = {
-        "connection_id": "saved_with_port",
-        "conn_type": "datapipe",
-        "host": service.base_url,
-        "port": int(service.base_url.rpartition(":")[2]),
-        "password": service.api_key,
-    }
-    airflow.api.request("POST", "/connections", json=saved)
-    # The form sends this in place of a secret that is not changed.
-    answer = airflow.api.request("POST", "/connections/test", json={**saved, "password": "***"})
-    airflow.api.request("DELETE", "/connections/saved_with_port")
+    port = int(service.base_url.rpartition(":")[2])
+    fields = {"conn_type": "datapipe", "host": service.base_url, "port": port}
+    with saved(airflow, "saved_with_port", **fields, password=service.api_key):
+        # The form sends this in place of a secret that is not changed.
+        tried = {"connection_id": "saved_with_port", **fields, "password": "***"}
+        answer = airflow.api.request("POST", "/connections/test", json=tried)
     assert answer["status"], answer
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -8,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -16,7 +16,8 @@ import pytest
 
 from tests.support.process_table import working_in
 from tests.support.processes import wait_for
-from tests.system.demo import ROOT
+from tests.system.airflow_api import AirflowApi
+from tests.system.demo import DAG, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,23 +83,30 @@ class Demo:
 
 @pytest.fixture
 def busy_ports() -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
+    with ExitStack() as stack:
         for port in USUAL_PORTS:
             # One that cannot be taken is as busy as one that we take.
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 stack.enter_context(socket.create_server(("127.0.0.1", port)))
         yield
 
 
 @pytest.mark.usefixtures("busy_ports")
 def test_two_at_once_of_which_one_is_interrupted(tmp_path: Path) -> None:
-    with Demo(tmp_path / "a") as demo, Demo(tmp_path / "b") as interrupted:
-        interrupted.says("running flights_pipeline")
-        interrupted.interrupt()
-        assert interrupted.end(60) == 130, interrupted.output
-        assert "Traceback" not in interrupted.output
-        assert interrupted.output.rstrip().endswith("everything that was started is stopped.")
-        assert interrupted.leaves_nothing()
+    with Demo(tmp_path / "a") as demo, Demo(tmp_path / "b", "--keep") as kept:
+        words = dict(re.findall(r"s +(\S.*?):? +(\S+)$", kept.says("Ctrl-C stops everything."), re.MULTILINE))
+        assert httpx.get(f"{words['datapipe-local']}/health", trust_env=False).is_success
+        with closing(AirflowApi(words["Airflow"], words["login"], words["password"])) as api:
+            assert api.answers()
+            wait_for("the DAG is parsed", lambda: api.knows_dag(DAG), limit=120, interval=0.5)
+            run_id = api.trigger(DAG)
+            path = f"/dags/{DAG}/dagRuns/{run_id}/taskInstances?state=running"
+            wait_for("a task runs", lambda: bool(api.request("GET", path)["task_instances"]), limit=120, interval=0.5)
+        kept.interrupt()
+        assert kept.end(60) == 130, kept.output
+        assert "Traceback" not in kept.output
+        assert kept.output.rstrip().endswith("everything that was started is stopped.")
+        assert kept.leaves_nothing()
 
         assert demo.end(300) == 0, demo.output
         assert "FAILED" not in demo.output
@@ -109,25 +117,14 @@ def test_two_at_once_of_which_one_is_interrupted(tmp_path: Path) -> None:
         assert demo.leaves_nothing()
 
 
-@pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("moment", ["starting datapipe-local", "creating the metadata database"])
+@pytest.mark.parametrize(
+    ("moment", "signum", "status"),
+    [("starting datapipe-local", signal.SIGINT, 130), ("creating the metadata database", signal.SIGTERM, 143)],
+)
 def test_an_end_during_the_start(tmp_path: Path, moment: str, signum: signal.Signals, status: int) -> None:
     with Demo(tmp_path / "a") as demo:
         demo.says(moment)
         demo.interrupt(signum)
         assert demo.end(60) == status, demo.output
         assert "Traceback" not in demo.output
-        assert demo.leaves_nothing()
-
-
-def test_what_is_kept_running_can_be_logged_in_to(tmp_path: Path) -> None:
-    with Demo(tmp_path / "a", "--keep") as demo:
-        output = demo.says("Ctrl-C stops everything.")
-        words = dict(re.findall(r"s +(\S.*?):? +(\S+)$", output, re.MULTILINE))
-        credentials = {"username": words["login"], "password": words["password"]}
-        answer = httpx.post(f"{words['Airflow']}/auth/token", json=credentials, trust_env=False)
-        assert answer.status_code == 201
-        assert httpx.get(f"{words['datapipe-local']}/health", trust_env=False).is_success
-        demo.interrupt()
-        assert demo.end(60) == 130
         assert demo.leaves_nothing()

@@ -18,19 +18,13 @@ from tests.system.events import Count, play, watching
 
 # Before, a watcher begins anew with its triggerer, and each asks for itself.
 pytestmark = since("3.3", "state of watchers")
-RUNS, RESTARTS, SEED = 40, 2, 5
+RUNS, RESTARTS, SEED = 25, 1, 5
 BUILT = "watching_built"
 
 
 @dataclass(frozen=True)
 class Story:
-    """
-    Results of the runs.
-
-    :param count: Events and DAG runs.
-    :param service: The service.
-    :param log: The logs of the triggerers.
-    """
+    """Results of the runs."""
 
     count: Count
     service: LocalService

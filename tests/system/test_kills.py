@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.system.kills import Soak
 
-KILLS = 6
+KILLS = 3
 
 
 def test_nothing_is_lost_halved_or_done_twice_by_kills(tmp_path: Path) -> None:

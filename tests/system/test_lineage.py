@@ -156,28 +156,17 @@ def test_every_event_is_what_the_client_s_classes_say(
             eventTime=event["eventTime"],
             run=event_v2.Run(run["runId"], facets_of(run["facets"])),
             job=event_v2.Job(event["job"]["namespace"], event["job"]["name"], facets_of(event["job"]["facets"])),
-            inputs=[
-                event_v2.InputDataset(
-                    each["namespace"],
-                    each["name"],
-                    facets=facets_of(each.get("facets", {})),
-                    inputFacets=facets_of(each.get("inputFacets", {})),
-                )
-                for each in event["inputs"]
-            ],
-            outputs=[
-                event_v2.OutputDataset(
-                    each["namespace"],
-                    each["name"],
-                    facets=facets_of(each.get("facets", {})),
-                    outputFacets=facets_of(each.get("outputFacets", {})),
-                )
-                for each in event["outputs"]
-            ],
+            inputs=[dataset(event_v2.InputDataset, "inputFacets", each) for each in event["inputs"]],
+            outputs=[dataset(event_v2.OutputDataset, "outputFacets", each) for each in event["outputs"]],
             producer=event["producer"],
         )
         assert parsed.schemaURL == event["schemaURL"]
     assert ours
+
+
+def dataset(kind: Any, of_kind: str, told: dict[str, Any]) -> Any:
+    facets = {name: facets_of(told.get(name, {})) for name in ("facets", of_kind)}
+    return kind(told["namespace"], told["name"], **facets)
 
 
 def facets_of(told: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from tests.support.processes import wait_for
 from tests.support.scripted_server import Reply, ScriptedServer
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
+from tests.system.conftest import connected, saved
 from tests.system.resources import Held, seed_of
 
 DAG, LATE = "notifying", "notifying_late"
@@ -29,31 +29,6 @@ RECORDS = [{"sync_id": "any", "record_id": f"customer-{number}", "error": f"no e
 LINK = "https://app.example.com/{resource}/{id}"
 #: Secret of the chat, which only the connection may contain.
 SECRET_PATH = "T0SECRETPART0SECRETPART"
-
-
-@dataclass(frozen=True)
-class Story:
-    """
-    Results of a DAG run.
-
-    :param run_id: The run.
-    :param states: The state of each task.
-    :param told: The messages in the chat, as JSON.
-    :param logs: The logs of all tries of each task, as its page shows them.
-    :param links: The links of each task at its end, and of long tasks also during the wait.
-    """
-
-    run_id: str
-    states: dict[str, str | None]
-    told: list[dict[str, Any]]
-    logs: dict[str, str]
-    links: dict[str, list[dict[str, Any]]]
-
-    def told_of(self, task_id: str) -> str:
-        """Return the last message about a task: a scheduler without CPU time for long can run it twice."""
-        told = [str(one["text"]) for one in self.told if one.get("text", "").startswith(f"Task {task_id} of")]
-        from_workers = [text for text in told if "gives no reason" not in text]
-        return (from_workers or told)[-1]
 
 
 @pytest.fixture(scope="module")
@@ -67,90 +42,78 @@ def telling(
     airflow: AirflowComponents, chat: ScriptedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalService]:
     """Return a service with reverse ETL syncs that have failed rows, and add the connections of the DAGs."""
-    streams = [*GOING, "going_late"]
-    syncs = [*REFUSED, "hidden"]
-    with LocalService(seed_of(streams, tmp_path_factory.mktemp("telling"), syncs), control=True) as service:
-        connections: list[dict[str, Any]] = [
-            {
-                "connection_id": "datapipe_notifying",
-                "conn_type": "datapipe",
-                "host": service.base_url,
-                "password": service.api_key,
-                "extra": json.dumps({"link": LINK}),
-            },
-            {"connection_id": "notifying_chat", "conn_type": "http", "host": f"{chat.url}/{SECRET_PATH}"},
-        ]
-        for body in connections:
-            airflow.api.request("POST", "/connections", json=body)
+    seed = seed_of([*GOING, "going_late"], tmp_path_factory.mktemp("telling"), [*REFUSED, "hidden"])
+    with (
+        LocalService(seed, control=True) as service,
+        connected(airflow, "datapipe_notifying", service, link=LINK),
+        saved(airflow, "notifying_chat", conn_type="http", host=f"{chat.url}/{SECRET_PATH}"),
+    ):
         yield service
-        for body in connections:
-            airflow.api.request("DELETE", f"/connections/{body['connection_id']}")
 
 
-def links_of(airflow: AirflowComponents, run_id: str, task_id: str) -> dict[str, Any]:
-    path = f"/dags/{DAG}/dagRuns/{run_id}/taskInstances/{task_id}/links"
-    found: dict[str, Any] = airflow.api.request("GET", path)["extra_links"]
-    return found
+class Play:
+    """Run of the DAG, in which the long runs end as soon as their tasks have logged that they wait."""
+
+    def __init__(self, airflow: AirflowComponents, chat: ScriptedServer, service: LocalService) -> None:
+        failing = {"rewrite": {"failed_rows": len(RECORDS), "total_rows": 9}, "times": "always"}
+        records = {"status": 200, "body": {"data": RECORDS}, "times": "always"}
+        rules: list[dict[str, Any]] = [
+            {"method": "GET", "path": "/reverse_etl_sync_runs/*", **failing},
+            {"method": "GET", "path": "/reverse_etl_sync_runs", **failing},
+            {"method": "GET", "path": "/reverse_etl_failed_records", **records},
+        ]
+        self._airflow = airflow
+        self._held = Held(service, GOING, others=rules)
+        #: The links of each task at its end, and of long tasks also during the wait.
+        self.links: dict[str, list[dict[str, Any]]] = {}
+        self.run_id = airflow.trigger(DAG)
+        airflow.wait(DAG, self.run_id, watch=self._watch)
+        wait_for("the DAG processor has told of the DAG", lambda: bool(of_dags(chat)), limit=60)
+        self.tasks = airflow.tasks(DAG, self.run_id)
+        for task_id in self.tasks:
+            self._note_links(task_id)
+        #: The messages in the chat.
+        self.told: list[dict[str, Any]] = [json.loads(seen.body) for seen in chat.seen]
+
+    def _watch(self, instances: list[TaskInstance]) -> None:
+        for one in instances:
+            if one.task_id in GOING and one.state == ("deferred" if "deferred" in one.task_id else "running"):
+                logs = self._airflow.task_logs(DAG, self.run_id, one.task_id)
+                if any("running for" in path.read_text(errors="replace") for path in logs):
+                    self._note_links(one.task_id)
+                    self._held.release(one.task_id)
+
+    def _note_links(self, task_id: str) -> None:
+        self.links.setdefault(task_id, []).append(self._airflow.links(DAG, self.run_id, task_id))
+
+    def log(self, task_id: str) -> str:
+        return self._airflow.logs(DAG, self.run_id, self.tasks[task_id])
+
+    def told_of(self, task_id: str) -> str:
+        """Return the last message about a task: a scheduler without CPU time for long can run it twice."""
+        told = [str(one["text"]) for one in self.told if one.get("text", "").startswith(f"Task {task_id} of")]
+        from_workers = [text for text in told if "gives no reason" not in text]
+        return (from_workers or told)[-1]
 
 
 @pytest.fixture(scope="module")
-def story(airflow: AirflowComponents, chat: ScriptedServer, telling: LocalService) -> Story:
-    failing = {"rewrite": {"failed_rows": len(RECORDS), "total_rows": 9}, "times": "always"}
-    records = {"status": 200, "body": {"data": RECORDS}, "times": "always"}
-    rules: list[dict[str, Any]] = [
-        {"method": "GET", "path": "/reverse_etl_sync_runs/*", **failing},
-        {"method": "GET", "path": "/reverse_etl_sync_runs", **failing},
-        {"method": "GET", "path": "/reverse_etl_failed_records", **records},
-    ]
-    held = Held(telling, GOING, others=rules)
-    links: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in GOING}
-    waits_as = dict(zip(GOING, ("deferred", "running"), strict=True))
-    run_id = airflow.trigger(DAG)
-
-    def watch(instances: list[TaskInstance]) -> None:
-        for one in instances:
-            going = one.task_id in GOING and one.state == waits_as[one.task_id]
-            if going and "running for" in logged(airflow, run_id, one.task_id):
-                links[one.task_id].append(links_of(airflow, run_id, one.task_id))
-                held.release(one.task_id)
-
-    airflow.wait(DAG, run_id, limit=300, watch=watch)
-    wait_for("the DAG processor has told of the DAG", lambda: bool(of_dags(chat)), limit=60)
-    tasks = airflow.api.task_instances(DAG, run_id)
-    for one in tasks:
-        links.setdefault(one.task_id, []).append(links_of(airflow, run_id, one.task_id))
-    return Story(
-        run_id,
-        {one.task_id: one.state for one in tasks},
-        [json.loads(seen.body) for seen in chat.seen],
-        {one.task_id: log_of(airflow, run_id, one) for one in tasks},
-        links,
-    )
-
-
-def log_of(airflow: AirflowComponents, run_id: str, task: TaskInstance) -> str:
-    """Return the logs of all tries: a scheduler without CPU time for long can run a task twice."""
-    tries = range(1, task.try_number + 1)
-    return "\n".join(airflow.api.log(DAG, run_id, task.task_id, number) for number in tries)
-
-
-def logged(airflow: AirflowComponents, run_id: str, task_id: str) -> str:
-    return "\n".join(path.read_text(errors="replace") for path in airflow.task_logs(DAG, run_id, task_id))
+def story(airflow: AirflowComponents, chat: ScriptedServer, telling: LocalService) -> Play:
+    return Play(airflow, chat, telling)
 
 
 def of_dags(chat: ScriptedServer) -> list[str]:
     return [body["dag"] for seen in chat.seen if "dag" in (body := json.loads(seen.body))]
 
 
-def test_a_task_that_waits_tells_how_far_it_is(story: Story) -> None:
+def test_a_task_that_waits_tells_how_far_it_is(story: Play) -> None:
     for task_id in GOING:
-        assert story.states[task_id] == "success", story.logs[task_id]
-        assert "ELT stream rows, run " in story.logs[task_id]
+        assert story.tasks[task_id].state == "success", story.log(task_id)
+        assert "ELT stream rows, run " in story.log(task_id)
         # Not at each of its looks, which are two a second: it waited for more than a minute.
-        assert story.logs[task_id].count("running for") < 30
+        assert story.log(task_id).count("running for") < 30
 
 
-def test_links_while_waiting_after_success_and_after_failure(story: Story) -> None:
+def test_links_while_waiting_after_success_and_after_failure(story: Play) -> None:
     for task_id in GOING:
         shown = {DatapipeLink.name: f"https://app.example.com/elt_streams/{task_id}"}
         assert len(story.links[task_id]) >= 2
@@ -161,10 +124,10 @@ def test_links_while_waiting_after_success_and_after_failure(story: Story) -> No
         assert story.links[task_id] == [{DatapipeLink.name: "https://app.example.com/elt_streams/nowhere"}]
 
 
-def test_failed_records_are_logged_before_the_exception(story: Story) -> None:
+def test_failed_records_are_logged_before_the_exception(story: Play) -> None:
     for task_id in REFUSED:
-        assert story.states[task_id] == "failed"
-        log = story.logs[task_id]
+        assert story.tasks[task_id].state == "failed"
+        log = story.log(task_id)
         assert "First 4 failed records" in log, log
         tried = log.count("First 4 failed records")
         assert all(log.count(f"  {one['record_id']}: {one['error']}") == tried for one in RECORDS)
@@ -172,7 +135,7 @@ def test_failed_records_are_logged_before_the_exception(story: Story) -> None:
         assert ": for example record customer-0" in log
 
 
-def test_people_are_told_from_the_worker(story: Story) -> None:
+def test_people_are_told_from_the_worker(story: Play) -> None:
     for task_id in REFUSED:
         told = story.told_of(task_id)
         assert f"reverse ETL sync {task_id}: run " in told
@@ -186,13 +149,13 @@ def test_people_are_told_from_the_worker(story: Story) -> None:
     assert "Task down of DAG notifying" in story.told_of("down")
 
 
-def test_records_that_are_hidden_are_shown_nowhere(story: Story) -> None:
-    assert story.states["hidden"] == "failed"
+def test_records_that_are_hidden_are_shown_nowhere(story: Play) -> None:
+    assert story.tasks["hidden"].state == "failed"
     assert "4 of 9 rows failed" in story.told_of("hidden")
-    assert "customer-" not in story.told_of("hidden") + story.logs["hidden"]
+    assert "customer-" not in story.told_of("hidden") + story.log("hidden")
 
 
-def test_people_are_told_from_the_dag_processor(story: Story) -> None:
+def test_people_are_told_from_the_dag_processor(story: Play) -> None:
     told = [one["dag"] for one in story.told if "dag" in one]
     assert told
     assert all(one.startswith(f"DAG {DAG}, run {story.run_id} failed.\nAirflow says: ") for one in told)

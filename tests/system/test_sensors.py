@@ -36,6 +36,8 @@ RUNS = {
         {"reverse_etl_sync_id": "awaited"},
     ),
 }
+#: The DAG run, and the tasks that were seen waiting without a worker.
+FirstWait = tuple[str, set[str]]
 
 
 def request_runs(service: LocalService) -> None:
@@ -44,7 +46,6 @@ def request_runs(service: LocalService) -> None:
 
 
 def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
-    """Return the runs, oldest first."""
     _, path, owner = RUNS[kind]
     answer = httpx.get(f"{service.base_url}{path}", params=owner | {"limit": "100"}, headers=service.headers)
     runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
@@ -61,8 +62,8 @@ def results_of(airflow: AirflowComponents, run_id: str, kind: str) -> list[dict[
 
 
 @pytest.fixture(scope="module")
-def first_wait(airflow: AirflowComponents, service: LocalService) -> tuple[str, list[TaskInstance], set[str]]:
-    """Start the runs once all sensors wait. Return the DAG run, its tasks, and the tasks that were seen waiting."""
+def first_wait(airflow: AirflowComponents, service: LocalService) -> FirstWait:
+    """Start the runs once all sensors wait."""
     waited: set[str] = set()
     without_worker: set[str] = set()
 
@@ -77,18 +78,16 @@ def first_wait(airflow: AirflowComponents, service: LocalService) -> tuple[str, 
             request_runs(service)
 
     run_id = airflow.trigger(DAG)
-    state = airflow.wait(DAG, run_id, limit=180, watch=watch)
-    instances = airflow.api.task_instances(DAG, run_id)
-    assert state == "success", [airflow.log_tail(DAG, run_id, one) for one in instances if one.state != "success"]
+    airflow.ends(DAG, run_id, watch=watch)
     assert waited == TASKS
-    return run_id, instances, without_worker
+    return run_id, without_worker
 
 
 def test_every_sensor_waits_in_every_mode(
-    airflow: AirflowComponents, service: LocalService, first_wait: tuple[str, list[TaskInstance], set[str]]
+    airflow: AirflowComponents, service: LocalService, first_wait: FirstWait
 ) -> None:
-    run_id, instances, _ = first_wait
-    assert len(instances) == len(TASKS)
+    run_id, _ = first_wait
+    assert airflow.tasks(DAG, run_id).keys() == TASKS
     for kind in KINDS:
         results = results_of(airflow, run_id, kind)
         assert [result["outcome"] for result in results] == ["succeeded"] * len(WAITS_AS)
@@ -103,15 +102,13 @@ def test_every_sensor_waits_in_every_mode(
 
 
 @since("3.3", "start_from_trigger")
-def test_start_from_trigger_never_needs_a_worker(
-    first_wait: tuple[str, list[TaskInstance], set[str]],
-) -> None:
-    _, _, without_worker = first_wait
+def test_start_from_trigger_never_needs_a_worker(first_wait: FirstWait) -> None:
+    _, without_worker = first_wait
     assert without_worker == {f"{kind}_triggered" for kind in MODES}
 
 
 def test_dag_runs_of_the_past_get_the_runs_of_their_own_time(
-    airflow: AirflowComponents, service: LocalService, first_wait: tuple[str, list[TaskInstance], set[str]]
+    airflow: AirflowComponents, service: LocalService, first_wait: FirstWait
 ) -> None:
     before = {kind: len(runs_of(service, kind)) for kind in KINDS}
     moments = []
@@ -122,8 +119,7 @@ def test_dag_runs_of_the_past_get_the_runs_of_their_own_time(
         wait_for("the runs", lambda count=count: is_over(service, count + 1), limit=30)  # type: ignore[misc]  # bound
     dag_runs = [trigger_for(airflow, moment) for moment in moments]
     for number, run_id in enumerate(dag_runs):
-        state = airflow.wait(DAG, run_id, limit=180)
-        assert state == "success", airflow.api.task_instances(DAG, run_id)
+        airflow.ends(DAG, run_id)
         for kind in KINDS:
             expected = runs_of(service, kind)[before[kind] + number]["id"]
             assert [result["run_id"] for result in results_of(airflow, run_id, kind)] == [expected] * len(WAITS_AS)

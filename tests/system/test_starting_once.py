@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -14,7 +10,6 @@ import pytest
 
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
-from tests.support.process_table import tree_of
 from tests.support.processes import wait_for
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
@@ -38,12 +33,7 @@ MET = 20
 
 
 class Play:
-    """
-    Runs of both DAGs, with a kill of the process of one mapped task.
-
-    :param airflow: The components.
-    :param service: The service.
-    """
+    """Runs of both DAGs, with a kill of the process of one mapped task."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService) -> None:
         self._airflow = airflow
@@ -57,7 +47,18 @@ class Play:
         self._held = Held(service, [*EACH, *WAITED_FOR], {each: self._run(each) for each in BUSY})
         self.runs = {dag_id: airflow.trigger(dag_id) for dag_id in (DAG, OTHER_DAG)}
         for dag_id, run_id in self.runs.items():
-            airflow.wait(dag_id, run_id, limit=240, watch=self._watch if dag_id == DAG else None)
+            airflow.wait(dag_id, run_id, watch=self._watch if dag_id == DAG else None)
+        self.tasks = airflow.tasks(DAG, self.runs[DAG])
+        (self.other,) = airflow.tasks(OTHER_DAG, self.runs[OTHER_DAG]).values()
+        self.results = {label: self._result(DAG, task) for label, task in self.tasks.items()}
+        self.results["other"] = self._result(OTHER_DAG, self.other)
+        self.journal = Journal(service)
+
+    def _result(self, dag_id: str, task: TaskInstance) -> Any:
+        return self._airflow.api.xcom(dag_id, self.runs[dag_id], task.task_id, map_index=task.map_index)
+
+    def log(self, task_id: str) -> str:
+        return self._airflow.logs(DAG, self.runs[DAG], self.tasks[task_id])
 
     def _run(self, stream: str) -> dict[str, Any]:
         """Start a run of a stream as another client, and return the response to a second request."""
@@ -83,8 +84,7 @@ class Play:
         now = {(one.label, one.state, one.try_number, one.pid) for one in others}
         if not self.others:
             if all(one.state == "running" for one in mapped) and all(map(journal.is_watched, EACH)):
-                assert killed.pid in tree_of(self._airflow.pid("scheduler"))
-                os.kill(killed.pid, signal.SIGKILL)
+                self._airflow.kill_task(killed)
                 self.others.append(now)
                 self._killed = journal.last
         elif len(self.others) == 1 and killed.try_number > 1 and journal.is_watched(EACH[1], after=self._killed):
@@ -93,55 +93,14 @@ class Play:
                 self._held.release(each)
 
 
-@dataclass(frozen=True)
-class Story:
-    """
-    Results of the tasks.
-
-    :param tasks: The tasks of the DAG, by label.
-    :param other: The task of the other DAG.
-    :param results: The result of each task; that of the other DAG is ``other``.
-    :param others: The other mapped tasks at the kill, and at the retry.
-    :param logs: The log of the last try of each task.
-    :param journal: The journal of the service.
-    """
-
-    tasks: dict[str, TaskInstance]
-    other: TaskInstance
-    results: dict[str, Any]
-    others: list[set[tuple[Any, ...]]]
-    logs: dict[str, str]
-    journal: Journal
-
-
 @pytest.fixture(scope="module")
-def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     seed = seed_of([*BUSY, *EACH, "raced", "same"], tmp_path_factory.mktemp("starting_once"))
-    with ExitStack() as stack:
-        service = stack.enter_context(LocalService(seed, control=True))
-        stack.enter_context(connected(airflow, f"datapipe_{DAG}", service))
-        played = Play(airflow, service)
-        runs = played.runs
-
-        def result_of(dag_id: str, task: TaskInstance) -> Any:
-            return airflow.api.xcom(dag_id, runs[dag_id], task.task_id, map_index=task.map_index)
-
-        def log_of(task: TaskInstance) -> str:
-            return airflow.api.log(DAG, runs[DAG], task.task_id, task.try_number, map_index=task.map_index)
-
-        tasks = {one.label: one for one in airflow.api.task_instances(DAG, runs[DAG])}
-        (other,) = airflow.api.task_instances(OTHER_DAG, runs[OTHER_DAG])
-        yield Story(
-            tasks,
-            other,
-            {label: result_of(DAG, task) for label, task in tasks.items()} | {"other": result_of(OTHER_DAG, other)},
-            played.others,
-            {label: log_of(task) for label, task in tasks.items()},
-            Journal(service),
-        )
+    with LocalService(seed, control=True) as service, connected(airflow, f"datapipe_{DAG}", service):
+        yield Play(airflow, service)
 
 
-def test_a_killed_mapped_task_does_not_disturb_the_others(story: Story) -> None:
+def test_a_killed_mapped_task_does_not_disturb_the_others(story: Play) -> None:
     tasks = [story.tasks[f"each[{number}]"] for number in range(3)]
     assert [task.state for task in tasks] == ["success"] * 3
     assert tasks[1].try_number > 1
@@ -158,7 +117,7 @@ def test_a_killed_mapped_task_does_not_disturb_the_others(story: Story) -> None:
 
 
 @pytest.mark.parametrize("racers", [("same[0]", "same[1]"), ("raced", "other")], ids=["mapped", "two DAGs"])
-def test_those_who_race_for_a_stream_share_its_run(racers: tuple[str, str], story: Story) -> None:
+def test_those_who_race_for_a_stream_share_its_run(racers: tuple[str, str], story: Play) -> None:
     (run,) = story.journal.runs(racers[0].partition("[")[0])
     tasks = [story.other if racer == "other" else story.tasks[racer] for racer in racers]
     assert [task.state for task in tasks] == ["success"] * 2
@@ -168,7 +127,7 @@ def test_those_who_race_for_a_stream_share_its_run(racers: tuple[str, str], stor
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_a_task_that_waits_for_another_run_has_its_own_after_it(how: str, story: Story) -> None:
+def test_a_task_that_waits_for_another_run_has_its_own_after_it(how: str, story: Play) -> None:
     assert story.journal.refused(f"wait_{how}") is not None
     first, own = story.journal.runs(f"wait_{how}")
     assert own["started_at"] >= first["finished_at"]
@@ -179,10 +138,10 @@ def test_a_task_that_waits_for_another_run_has_its_own_after_it(how: str, story:
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(("policy", "state"), [("skip", "skipped"), ("fail", "failed")])
-def test_a_task_that_is_not_to_wait_says_which_run_is_going(policy: str, state: str, how: str, story: Story) -> None:
+def test_a_task_that_is_not_to_wait_says_which_run_is_going(policy: str, state: str, how: str, story: Play) -> None:
     task_id = f"{policy}_{how}"
     (run,) = story.journal.runs(task_id)
     assert run["finished_at"] is None
     assert story.tasks[task_id].state == state
-    assert run["run_id"] in story.logs[task_id]
+    assert run["run_id"] in story.log(task_id)
     assert story.results[task_id] is None

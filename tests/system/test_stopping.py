@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import pytest
 
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
-from tests.support.process_table import tree_of
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
@@ -35,13 +32,7 @@ COMPLETED = "trigger completed"
 
 
 class Play:
-    """
-    Actions on the waiting tasks of one DAG run.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param stack: Undoes changes.
-    """
+    """Actions on the waiting tasks of one DAG run."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, stack: ExitStack) -> None:
         self._airflow = airflow
@@ -54,7 +45,11 @@ class Play:
         self._done: list[str] = []
         service.runs({"resources": {each: {"minimum_duration": FOR_EVER} for each in (*MARKED, *TIMED_OUT)}})
         self.run_id = airflow.trigger(DAG)
-        airflow.wait(DAG, self.run_id, limit=240, watch=self._watch)
+        airflow.wait(DAG, self.run_id, watch=self._watch)
+        self.tasks = airflow.tasks(DAG, self.run_id)
+        self.journal = Journal(service)
+        self.enabled = {each for each in STREAMS if is_enabled(service, "elt_syncs", each)}
+        self.enabled |= {each for each in SYNCS if is_enabled(service, "reverse_etl_syncs", each)}
 
     def _watch(self, instances: list[TaskInstance]) -> None:
         tasks = {one.task_id: one for one in instances}
@@ -81,8 +76,7 @@ class Play:
     def _evict(self, task: TaskInstance, journal: Journal) -> None:
         """Send a task the signal of a worker that shuts down, and end its run after the log line about it."""
         if EVICTED not in self._acted and self._waits(task, journal):
-            assert task.pid in tree_of(self._airflow.pid("scheduler"))
-            os.kill(task.pid, signal.SIGTERM)
+            self._airflow.kill_task(task, signal.SIGTERM)
             self._acted[EVICTED] = journal.last
         elif GOES_ON in self._airflow.log_tail(DAG, self.run_id, task):
             self._held.release(EVICTED)
@@ -127,6 +121,9 @@ class Play:
     def _next(self, what: str) -> None:
         self._done.append(what)
 
+    def log(self, task_id: str) -> str:
+        return self._airflow.logs(DAG, self.run_id, self.tasks[task_id])
+
     def trigger_logs(self, task_id: str) -> list[str]:
         """Return the log of a task in each triggerer, the first triggerer first."""
         logs = self._airflow.task_logs(DAG, self.run_id, task_id)
@@ -135,57 +132,26 @@ class Play:
         return [path.read_text() for path in sorted(found, key=lambda path: int(path.name.split(".")[-2]))]
 
 
-@dataclass(frozen=True)
-class Story:
-    """
-    Results of the tasks.
-
-    :param tasks: The last instance of each task, by ID.
-    :param logs: The logs of all tries of each task, as the pages of Airflow show them.
-    :param trigger_logs: The log of each task in each triggerer.
-    :param journal: The journal of the service.
-    :param enabled: The syncs with an active schedule at the end.
-    """
-
-    tasks: dict[str, TaskInstance]
-    logs: dict[str, str]
-    trigger_logs: dict[str, list[str]]
-    journal: Journal
-    enabled: set[str]
-
-
 @pytest.fixture(scope="module")
-def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     seed = seed_of(STREAMS, tmp_path_factory.mktemp("stopping"), SYNCS)
-    with ExitStack() as stack:
-        service = stack.enter_context(LocalService(seed, control=True))
-        stack.enter_context(connected(airflow, f"datapipe_{DAG}", service))
-        played = Play(airflow, service, stack)
-        tasks = {one.task_id: one for one in airflow.api.task_instances(DAG, played.run_id)}
-
-        def log_of(task: TaskInstance) -> str:
-            tries = range(1, task.try_number + 1)
-            return "\n".join(airflow.api.log(DAG, played.run_id, task.task_id, number) for number in tries)
-
-        yield Story(
-            tasks,
-            {task_id: log_of(task) for task_id, task in tasks.items()},
-            {task_id: played.trigger_logs(task_id) for task_id in tasks},
-            Journal(service),
-            {each for each in STREAMS if is_enabled(service, "elt_syncs", each)}
-            | {each for each in SYNCS if is_enabled(service, "reverse_etl_syncs", each)},
-        )
+    with (
+        LocalService(seed, control=True) as service,
+        connected(airflow, f"datapipe_{DAG}", service),
+        ExitStack() as stack,
+    ):
+        yield Play(airflow, service, stack)
 
 
 @pytest.mark.parametrize("task_id", AGAIN)
-def test_a_task_that_has_succeeded_and_is_cleared_runs_again(task_id: str, story: Story) -> None:
+def test_a_task_that_has_succeeded_and_is_cleared_runs_again(task_id: str, story: Play) -> None:
     assert story.tasks[task_id].state == "success"
     assert story.tasks[task_id].try_number >= 2
     assert [run["status"] for run in story.journal.runs(task_id)] == ["COMPLETED"] * 2
 
 
 @pytest.mark.parametrize("task_id", CLEARED)
-def test_a_cleared_waiting_task_continues_its_run(task_id: str, story: Story) -> None:
+def test_a_cleared_waiting_task_continues_its_run(task_id: str, story: Play) -> None:
     assert story.tasks[task_id].state == "success"
     assert story.tasks[task_id].try_number >= 2
     assert len(story.journal.runs(task_id)) == 1
@@ -193,29 +159,29 @@ def test_a_cleared_waiting_task_continues_its_run(task_id: str, story: Story) ->
     assert task_id in story.enabled
 
 
-def test_a_worker_shutdown_logs_the_run_and_keeps_its_schedule(story: Story) -> None:
+def test_a_worker_shutdown_logs_the_run_and_keeps_its_schedule(story: Play) -> None:
     (run,) = story.journal.runs(EVICTED)
-    assert f"run {run['run_id']} {GOES_ON}" in story.logs[EVICTED]
+    assert f"run {run['run_id']} {GOES_ON}" in story.log(EVICTED)
     assert EVICTED in story.enabled
     # Nothing but the signal came: it could wait to the end.
     assert story.tasks[EVICTED].state == "success"
 
 
 @pytest.mark.parametrize("task_id", MARKED)
-def test_a_task_that_a_person_stops_says_which_run_goes_on(task_id: str, story: Story) -> None:
+def test_a_task_that_a_person_stops_says_which_run_goes_on(task_id: str, story: Play) -> None:
     (run,) = story.journal.runs(task_id)
     assert run["finished_at"] is None
     assert story.tasks[task_id].state == task_id.partition("_")[0]
-    assert f"run {run['run_id']} {GOES_ON}" in story.logs[task_id]
+    assert f"run {run['run_id']} {GOES_ON}" in story.log(task_id)
     assert (task_id in story.enabled) == task_id.endswith("leave")
 
 
 @pytest.mark.parametrize("task_id", TIMED_OUT)
-def test_a_task_whose_time_is_over_says_which_run_goes_on(task_id: str, story: Story) -> None:
+def test_a_task_whose_time_is_over_says_which_run_goes_on(task_id: str, story: Play) -> None:
     (run,) = story.journal.runs(task_id)
     assert run["finished_at"] is None
     assert story.tasks[task_id].state == "failed"
-    told = story.logs[task_id]
+    told = story.log(task_id)
     if "deferred" in task_id:
         assert "did not end in time" in told
         assert run["run_id"] in told
@@ -226,12 +192,12 @@ def test_a_task_whose_time_is_over_says_which_run_goes_on(task_id: str, story: S
 
 
 @pytest.mark.parametrize("task_id", MOVED)
-def test_a_trigger_that_is_moved_stops_nothing(task_id: str, story: Story) -> None:
-    first, second = story.trigger_logs[task_id]
+def test_a_trigger_that_is_moved_stops_nothing(task_id: str, story: Play) -> None:
+    first, second = story.trigger_logs(task_id)
     # Airflow takes the move for a person's deed.
     assert "invoking on_kill" in first
     assert "invoking on_kill" not in second
-    assert "goes on" not in story.logs[task_id]
+    assert "goes on" not in story.log(task_id)
     assert task_id in story.enabled
     assert story.tasks[task_id].state == "success"
     assert story.tasks[task_id].try_number == 1

@@ -23,7 +23,6 @@ pytestmark = since("3.3", "pages with these texts")
 LINK = DatapipeLink.name
 CONNECTION = "datapipe_store"
 ORDERS = elt_stream_asset("store.orders", datapipe_conn_id=CONNECTION)
-ASSETS = f"/assets?name_pattern={ORDERS.name}"
 
 
 @pytest.fixture(scope="module")
@@ -70,33 +69,27 @@ def test_connection_with_the_port_of_its_address(installed: Installation, pages:
     assert "Test Connection Failed" not in pages.text
 
 
-def test_link_before_the_task_starts(installed: Installation, pages: AirflowPages, deferred_run: str) -> None:
-    links = f"/dags/store/dagRuns/{deferred_run}/taskInstances/revenue/links"
-    assert installed.airflow.api.request("GET", links)["extra_links"] == {LINK: None}
+def test_pages_while_the_task_is_deferred(installed: Installation, pages: AirflowPages, deferred_run: str) -> None:
+    assert installed.airflow.links("store", deferred_run, "revenue") == {LINK: None}
     pages.open_task("store", deferred_run, "revenue", "details", "Extra Links", "Trigger Rule", "No Status")
     # Airflow has no address until the task starts. A link without an address must not appear.
     assert LINK not in pages.links
 
+    waiting = "Waiting for the run of ELT stream store.orders"
+    pages.open_task("store", deferred_run, "orders", "", "Deferred", waiting, DEFERRED)
 
-def test_link_while_the_task_is_deferred(installed: Installation, pages: AirflowPages, deferred_run: str) -> None:
     pages.open_task("store", deferred_run, "orders", "details", "Deferred", LINK)
     assert_stream_page(installed, pages, pages.links[LINK], "store.orders")
 
 
-def test_log_of_a_deferred_task(pages: AirflowPages, deferred_run: str) -> None:
-    pages.open_task(
-        "store", deferred_run, "orders", "", "Deferred", "Waiting for the run of ELT stream store.orders", DEFERRED
-    )
-
-
-def test_link_after_the_run(installed: Installation, pages: AirflowPages, finished_run: str) -> None:
-    pages.open_task("store", finished_run, "orders", "details", "Success", LINK)
-    assert_stream_page(installed, pages, pages.links[LINK], "store.orders")
-
-
-def test_link_of_a_mapped_task(installed: Installation, pages: AirflowPages, finished_run: str) -> None:
-    pages.open_task("store", finished_run, "tables/mapped/1", "details", "Success", LINK)
-    assert_stream_page(installed, pages, pages.links[LINK], "store.products")
+@pytest.mark.parametrize(
+    ("task", "stream"), [("orders", "store.orders"), ("tables/mapped/1", "store.products")], ids=["task", "mapped"]
+)
+def test_link_after_the_run(
+    installed: Installation, pages: AirflowPages, finished_run: str, task: str, stream: str
+) -> None:
+    pages.open_task("store", finished_run, task, "details", "Success", LINK)
+    assert_stream_page(installed, pages, pages.links[LINK], stream)
 
 
 def test_links_of_the_streams_of_a_sync(installed: Installation, pages: AirflowPages, finished_run: str) -> None:
@@ -130,23 +123,17 @@ def test_log_of_a_finished_task(pages: AirflowPages, finished_run: str, task: st
     assert "Traceback" not in pages.text
 
 
-def test_asset_with_its_task_and_the_dag_it_starts(pages: AirflowPages, finished_run: str) -> None:
+def test_asset_with_its_task_its_event_and_the_dag_it_starts(pages: AirflowPages, finished_run: str) -> None:
     assert finished_run
-    pages.open(ASSETS, ORDERS.name)
+    pages.open(f"/assets?name_pattern={ORDERS.name}", ORDERS.name)
     address = pages.links[ORDERS.name]
     pages.open(urlsplit(address).path, ORDERS.name, ORDERS.group, "1 Asset Event", "Triggered Dag Run")
-    pages.press("1 Task")
-    pages.wait_for_texts("orders")
-    assert {"store", "report"} <= pages.links.keys()
-
-
-def test_event_of_an_asset_with_the_result_of_the_run(pages: AirflowPages, finished_run: str) -> None:
-    assert finished_run
-    pages.open(ASSETS, ORDERS.name)
-    pages.open(urlsplit(pages.links[ORDERS.name]).path, "1 Asset Event")
     extra = pages.unfold_json()
     assert '"resource_id": "store.orders"' in extra
     assert '"outcome": "succeeded"' in extra
+    pages.press("1 Task")
+    pages.wait_for_texts("orders")
+    assert {"store", "report"} <= pages.links.keys()
 
 
 def assert_stream_page(installed: Installation, pages: AirflowPages, address: str, stream_id: str) -> None:

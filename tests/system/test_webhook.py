@@ -1,55 +1,29 @@
-"""Webhooks on real components: from tasks, mapped, after the kill of a worker, with ``dag.test()``, and the form."""
+"""Webhooks on real components: from tasks, mapped, and after the kill of a worker."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS
 from tests.contract.datapipe_local.api import Api
-from tests.support.airflow_versions import IMPORT_DAG_BAG, since
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
-from tests.support.process_table import tree_of, working_in
 from tests.support.webhook_gateway import Trouble, WebhookGateway
+from tests.system import seeds
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
-from tests.system.conftest import DAGS
+from tests.system.conftest import saved
 
-ROOT = Path(__file__).parents[2]
 SECRET = "canary-s3cret"
-SEED: dict[str, Any] = {
-    "connections": [
-        {
-            "id": "hooks",
-            "integration_id": "webhook",
-            "label": "Hooks",
-            "settings": {
-                "authentication": {"method": "hmac", "header": "X-Signature", "secret": SECRET},
-                "tables": [{"name": "events"}],
-            },
-        }
-    ],
-    "elt_syncs": [
-        {
-            "id": "hooks",
-            "connection_id": "hooks",
-            "destination_schema_name": "hooks",
-            "source_streams": [{"id": "events", "name": "events", "table": "events"}],
-        }
-    ],
-}
+SEED = seeds.webhook("hooks", "events", authentication={"method": "hmac", "header": "X-Signature", "secret": SECRET})
+EXTRA = {"authentication": "hmac", "header": "X-Signature", "retry_budget": 30}
 #: What each task of the DAG sends: how -> ids.
 EXPECTED = {
     "given": [1],
@@ -60,16 +34,6 @@ EXPECTED = {
     "list_0": [0, 1, 2],
     "list_1": [0, 1, 2],
 }
-PROGRAM = """
-import json, sys
-from airflow.utils.db import initdb
-initdb()
-bag = DagBag(sys.argv[1])
-assert not bag.import_errors, bag.import_errors
-run = bag.dags["webhook"].test()
-with open(sys.argv[2], "w") as file:
-    json.dump({"state": run.state, "tasks": sorted({one.state for one in run.get_task_instances()})}, file)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -83,20 +47,10 @@ def clean(webhooks: LocalService) -> None:
     webhooks.reset()
 
 
-def connection(base_url: str) -> dict[str, Any]:
-    extra = {"authentication": "hmac", "header": "X-Signature", "retry_budget": 30}
-    return {"conn_type": "datapipe_webhook", "host": f"{base_url}/webhooks/hooks", "password": SECRET, "extra": extra}
-
-
-@contextmanager
-def connected(airflow: AirflowComponents, conn_id: str, base_url: str) -> Iterator[None]:
-    made = connection(base_url)
-    body = made | {"connection_id": conn_id, "extra": json.dumps(made["extra"])}
-    airflow.api.request("POST", "/connections", json=body)
-    try:
-        yield
-    finally:
-        airflow.api.request("DELETE", f"/connections/{conn_id}")
+def webhook(base_url: str) -> dict[str, Any]:
+    """Return the fields of a connection to the webhook."""
+    host = f"{base_url}/webhooks/hooks"
+    return {"conn_type": "datapipe_webhook", "host": host, "password": SECRET, "extra": json.dumps(EXTRA)}
 
 
 def loaded(webhooks: LocalService) -> list[dict[str, Any]]:
@@ -113,12 +67,8 @@ def by_how(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
 
 
 def test_on_real_components(airflow: AirflowComponents, webhooks: LocalService) -> None:
-    with connected(airflow, "webhook_dag", webhooks.base_url):
-        run_id = airflow.trigger("webhook")
-        airflow.wait("webhook", run_id, limit=300)
-    instances = airflow.api.task_instances("webhook", run_id)
-    for one in instances:
-        assert one.state == "success", airflow.log_tail("webhook", run_id, one)
+    with saved(airflow, "webhook_dag", **webhook(webhooks.base_url)):
+        run_id = airflow.run("webhook")
     rows = loaded(webhooks)
     assert by_how(rows) == EXPECTED
     assert [row["run"] for row in rows if row["how"] == "given"] == [run_id]
@@ -145,15 +95,14 @@ def test_a_worker_that_is_killed_is_followed_by_one_that_goes_on(
         (one,) = instances
         # It waits for the answer of a request that has been carried out.
         if gateway.requests > held and not killed and one.pid is not None:
-            assert one.pid in tree_of(airflow.pid("scheduler"))
-            os.kill(one.pid, signal.SIGKILL)
+            airflow.kill_task(one)
             killed.append(one.pid)
             let_go.set()
 
     try:
         with (
             WebhookGateway(webhooks.base_url, {held: Trouble(after=True, until=let_go)}) as gateway,
-            connected(airflow, "webhook_held", gateway.url),
+            saved(airflow, "webhook_held", **webhook(gateway.url)),
         ):
             run_id = airflow.trigger("webhook_file", {"file": str(file)})
             airflow.wait("webhook_file", run_id, limit=300, watch=watch)
@@ -172,49 +121,11 @@ def test_a_worker_that_is_killed_is_followed_by_one_that_goes_on(
     assert sorted(number for number, count in times.items() if count > 1) == list(range(10 * held, 10 * held + 10))
 
 
-def test_without_components(webhooks: LocalService, tmp_path: Path) -> None:
-    env: dict[str, Any] = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-    env |= {
-        "AIRFLOW_HOME": str(tmp_path / "airflow"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        "AIRFLOW_CONN_WEBHOOK_DAG": json.dumps(connection(webhooks.base_url)),
-        "PYTHONPATH": str(ROOT),
-    }
-    answer = tmp_path / "ended.json"
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", IMPORT_DAG_BAG + PROGRAM, str(DAGS / "webhook.py"), str(answer)],
-        env=env,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert answer.exists(), done.stderr[-5000:]
-    assert json.loads(answer.read_text()) == {"state": "success", "tasks": ["success"]}, done.stdout[-5000:]
-    assert by_how(loaded(webhooks)) == EXPECTED
-    assert SECRET not in done.stdout + done.stderr
-    assert working_in(tmp_path) == []
-
-
-@since("3.2", "forms of connections without code")
-def test_the_form_has_every_field(airflow: AirflowComponents) -> None:
-    forms: list[dict[str, Any]] = airflow.api.request("GET", "/connections/hook_meta", base="/ui")
-    (form,) = [each for each in forms if each["connection_type"] == "datapipe_webhook"]
-    assert set(form["extra_fields"]) == set(WEBHOOK_FIELDS)
-    assert form["standard_fields"]["password"]["title"] == "Password, token or signing secret"
-    assert form["standard_fields"]["host"]["title"] == "Address"
-    assert form["standard_fields"]["url_schema"]["hidden"]
-    assert not (form["standard_fields"]["login"] or {}).get("hidden")
-
-
 @pytest.mark.parametrize(("password", "healthy"), [(SECRET, True), ("wrong-canary", False)])
 def test_the_test_button(airflow: AirflowComponents, webhooks: LocalService, password: str, healthy: bool) -> None:
-    made = connection(webhooks.base_url)
-    body = made | {"connection_id": "tried", "password": password, "extra": json.dumps(made["extra"])}
-    answer = airflow.api.request("POST", "/connections/test", json=body | {"host": f"{made['host']}/events"})
+    made = webhook(webhooks.base_url)
+    body = made | {"connection_id": "tried", "password": password, "host": f"{made['host']}/events"}
+    answer = airflow.api.request("POST", "/connections/test", json=body)
     assert answer["status"] == healthy, answer
     said = "accepts the credentials" if healthy else "does not accept the credentials"
     assert said in answer["message"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,10 +11,9 @@ import pytest
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.operator_examples import seed
-from tests.support.process_table import tree_of
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
-from tests.system.conftest import connected
+from tests.system.conftest import connected, saved
 
 DAG = "workspace"
 TOKEN = "s3cret-of-the-workspace"
@@ -30,16 +27,14 @@ def holding(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory
     with (
         LocalService(seed(tmp_path_factory.mktemp("workspace")), control=True) as running,
         connected(airflow, f"datapipe_{DAG}", running),
+        saved(airflow, "workspace_token", conn_type="generic", password=TOKEN),
     ):
-        body = {"connection_id": "workspace_token", "conn_type": "generic", "password": TOKEN}
-        airflow.api.request("POST", "/connections", json=body)
         yield running
-        airflow.api.request("DELETE", "/connections/workspace_token")
 
 
 @since("3.3", "task state")
 def test_a_task_killed_between_changes_continues(airflow: AirflowComponents, holding: LocalService) -> None:
-    killed: list[int] = []
+    killed: list[bool] = []
     # It is deactivated for the change that is not answered.
     holding.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "resource_id": SYNC, "delay": 60}])
     with httpx.Client(base_url=holding.base_url, headers=holding.headers) as client:
@@ -51,16 +46,13 @@ def test_a_task_killed_between_changes_continues(airflow: AirflowComponents, hol
         def kill(instances: list[TaskInstance]) -> None:
             (apply,) = (one for one in instances if one.label == "apply")
             if not killed and apply.state == "running" and not sync()["enabled"]:
-                assert apply.pid in tree_of(airflow.pid("scheduler"))
-                os.kill(apply.pid, signal.SIGKILL)
-                killed.append(apply.pid)
+                airflow.kill_task(apply)
+                killed.append(True)
                 holding.faults([])
 
         run_id = airflow.trigger(DAG)
-        airflow.wait(DAG, run_id, limit=300, watch=kill)
-        tasks = {one.label: one for one in airflow.api.task_instances(DAG, run_id)}
-        for label in ("drift", "apply", "same"):
-            assert tasks[label].state == "success", airflow.log_tail(DAG, run_id, tasks[label])
+        airflow.ends(DAG, run_id, watch=kill)
+        tasks = airflow.tasks(DAG, run_id)
         assert (sync()["enabled"], sync()["sync_interval"]) == (True, "0 6 * * *")
         (made,) = (
             each

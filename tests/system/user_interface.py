@@ -16,6 +16,7 @@ from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace, wait_for
 from tests.support.shell import bash
+from tests.system import seeds
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
 
@@ -30,12 +31,7 @@ _LIMIT = 120.0
 
 @dataclass(frozen=True)
 class Installation:
-    """
-    Airflow with the DAGs ``store`` and ``report``, and the service that they use.
-
-    :param airflow: the running components.
-    :param service: the service, with its control plane.
-    """
+    """Airflow with the DAGs ``store`` and ``report``, and the service that they use."""
 
     airflow: AirflowComponents
     service: LocalService
@@ -45,32 +41,21 @@ class Installation:
         Start a DAG run, wait until a task is deferred, and return the ID of the DAG run.
 
         The run of the stream continues until :meth:`finish`.
-
-        :param dag_id: the DAG.
-        :param task_id: the task.
-        :param stream_id: the stream that the task runs.
         """
         # More polls than any test needs.
         self.service.runs({"resources": {stream_id: {"running_polls": 10_000}}})
         run_id = self.airflow.trigger(dag_id)
 
         def is_deferred() -> bool:
-            instances = self.airflow.api.task_instances(dag_id, run_id)
-            return any((one.task_id, one.state) == (task_id, "deferred") for one in instances)
+            return self.airflow.tasks(dag_id, run_id)[task_id].state == "deferred"
 
-        wait_for(f"{task_id} is deferred", is_deferred, limit=_LIMIT)
+        wait_for(f"{task_id} is deferred", is_deferred, limit=_LIMIT, interval=0.5)
         return run_id
 
     def finish(self, dag_id: str, run_id: str) -> None:
-        """
-        Let all runs of the service end, and wait until a DAG run is a success.
-
-        :param dag_id: the DAG.
-        :param run_id: the DAG run.
-        """
+        """Let all runs of the service end, and wait until a DAG run is a success."""
         self.service.runs({})
-        state = self.airflow.wait(dag_id, run_id, limit=_LIMIT)
-        assert state == "success", state
+        self.airflow.ends(dag_id, run_id)
 
 
 @contextmanager
@@ -92,14 +77,7 @@ def installation() -> Iterator[Installation]:
 
 @contextmanager
 def store_of(airflow: AirflowComponents, dags: Path, folder: Path, conn_id: str) -> Iterator[Installation]:
-    """
-    Add the DAGs ``store`` and ``report`` to running components, with a service of their own.
-
-    :param airflow: the components.
-    :param dags: the folder of their DAG files.
-    :param folder: an empty folder.
-    :param conn_id: the ID of the connection to the service, which has no port.
-    """
+    """Add the DAGs ``store`` and ``report`` to running components, with a service of their own."""
     with (
         LocalService(seed_of_store(folder), control=True) as service,
         connected(airflow, conn_id, service, poll_interval=0.5),
@@ -127,14 +105,10 @@ def seed_of_store(folder: Path) -> dict[str, Any]:
     for table, rows in ROWS.items():
         lines = ["id,amount", *(f"{number},{number * 7 % 100}" for number in range(rows))]
         (folder / f"{table}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    streams = [{"id": f"store.{table}", "name": table, "file": f"{table}.csv"} for table in ROWS]
-    sync = {"id": "store", "connection_id": "store", "destination_schema_name": "store", "source_streams": streams}
+    streams = [seeds.stream(f"store.{table}", table, f"{table}.csv") for table in ROWS]
     query = "SELECT sum(amount) AS revenue FROM {{raw.store.orders}}"
-    settings = {"path": str(folder)}
     return {
-        "connections": [
-            {"id": "store", "integration_id": "files", "label": "Files of the store", "settings": settings}
-        ],
-        "elt_syncs": [sync],
-        "transforms": [{"id": "revenue", "name": "revenue", "folder_path": "reports", "sql_template": query}],
+        "connections": [seeds.connection("store", "files", path=str(folder))],
+        "elt_syncs": [seeds.elt_sync("store", "store", streams)],
+        "transforms": [seeds.transform("revenue", query, folder_path="reports", publish=False)],
     }

@@ -35,32 +35,18 @@ class Adapter(ABC):
 
     @abstractmethod
     def env(self, base: str) -> Mapping[str, str]:
-        """
-        Give what the client's environment needs, such as a connection.
-
-        :param base: scheme, host and port of the stub.
-        """
+        """Give what the client's environment needs, such as a connection."""
 
     def redirect(self, base: str) -> None:  # noqa: B027 - most need none
         """Lead what has its host written into its code to the stub, in the client."""
 
     def offsets(self, count: int, ramp: float) -> list[float]:
-        """
-        Give when each trigger starts, in seconds from the first one, ascending.
-
-        :param count: how many there are.
-        :param ramp: in how many seconds they all start.
-        """
+        """Give when each trigger starts, in seconds from the first one, ascending."""
         return [ramp * (run + 1) / count for run in range(count)]
 
     @abstractmethod
     def trigger(self, run: int, poll: float) -> Trigger:
-        """
-        Make a trigger, in the client.
-
-        :param run: what it waits for.
-        :param poll: seconds between two looks.
-        """
+        """Make a trigger, in the client."""
 
     def succeeded(self, payload: Any) -> bool:
         """Return True if an event reports the success of the run."""
@@ -71,11 +57,7 @@ class Adapter(ABC):
         return Runs(count)
 
     def begin(self, at: float) -> None:  # noqa: B027 - most need not know
-        """
-        Take word that the first trigger starts now, in the stub.
-
-        :param at: seconds since the epoch.
-        """
+        """Take word that the first trigger starts now, in the stub."""
 
     @abstractmethod
     def answer(self, path: str, runs: Runs) -> Mapping[str, Any] | None:
@@ -83,9 +65,6 @@ class Adapter(ABC):
         Answer a request, in the stub; None for what is not there.
 
         Asks :meth:`~tests.benchmarks.runs.Runs.is_over` once for each run that the answer shows.
-
-        :param path: with its query, unquoted.
-        :param runs: tells how they stand.
         """
 
 

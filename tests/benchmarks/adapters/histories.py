@@ -27,13 +27,7 @@ _LONGEST = 2.0
 
 
 class Histories(StreamsOfSyncs):
-    """
-    The same runs for each way of waiting.
-
-    :param typical: about how many seconds runs take.
-    :param group: how many runs each way waits for.
-    :param ways: which are compared.
-    """
+    """The same runs for each way of waiting."""
 
     name = "histories"
 
@@ -46,7 +40,6 @@ class Histories(StreamsOfSyncs):
 
     @property
     def count(self) -> int:
-        """Number of all runs."""
         return self._group * len(self._ways)
 
     @cached_property

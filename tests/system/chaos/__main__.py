@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import NoReturn
 
 # First: it replaces the clocks that other modules keep.
 import tests.support.simulated_time  # noqa: F401 - see above
@@ -28,6 +27,7 @@ from tests.system.chaos.cases import KINDS, Case, all_single, combined
 from tests.system.chaos.hostile import hostile_cases, hostile_summary, play_hostile
 from tests.system.chaos.play import Verdict, Wave, connected, service_of
 from tests.system.components import AirflowComponents
+from tests.system.demo import terminated
 
 CONFIG = {
     # Tasks that wait in their slots cost little.
@@ -41,12 +41,7 @@ PER_CASE, BESIDES = 10, 180
 
 
 def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
-    """
-    Run the cases in waves, and return the verdicts.
-
-    :param cases: The cases.
-    :param wave_size: The number of cases that run concurrently.
-    """
+    """Run the cases in waves, and return the verdicts."""
     verdicts: list[Verdict] = []
     kills: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -74,12 +69,7 @@ def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
 
 
 def waves_of(cases: Sequence[Case], wave_size: int) -> Iterator[list[Case]]:
-    """
-    Return waves of compatible and different cases.
-
-    :param cases: The cases.
-    :param wave_size: The most cases of a wave.
-    """
+    """Return waves of compatible and different cases."""
     for company in sorted({case.company for case in cases}):
         those = [case for case in cases if case.company == company]
         if not company:
@@ -90,11 +80,7 @@ def waves_of(cases: Sequence[Case], wave_size: int) -> Iterator[list[Case]]:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """
-    Return the numbers of verdicts by fault, and by kind and mode.
-
-    :param verdicts: The verdicts.
-    """
+    """Return the numbers of verdicts by fault, and by kind and mode."""
     troubles: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         case = verdict.case
@@ -129,12 +115,7 @@ def _column(verdict: Verdict) -> str:
 
 
 def play_all_hostile(seed: int, count: int) -> int:
-    """
-    Run the cases with the hostile service, and return the number of wrong outcomes.
-
-    :param seed: Seed of the random numbers.
-    :param count: The number of cases.
-    """
+    """Run the cases with the hostile service, and return the number of wrong outcomes."""
     begun = time.monotonic()
     verdicts = play_hostile(hostile_cases(seed, count), say)
     say(hostile_summary(verdicts))
@@ -144,13 +125,7 @@ def play_all_hostile(seed: int, count: int) -> int:
 
 
 def say(line: str) -> None:
-    """Print a line without buffering."""
     print(line, flush=True)
-
-
-def terminated(signum: int, frame: object) -> NoReturn:
-    """Turn SIGTERM into an exit that cleans up, as Ctrl-C is one already."""
-    raise SystemExit(128 + signum)
 
 
 def main() -> int:

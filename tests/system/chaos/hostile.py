@@ -18,12 +18,7 @@ _MOST_TROUBLES = 3
 
 @dataclass(frozen=True)
 class HostileCase:
-    """
-    A task and the troubles of its service.
-
-    :param case: the task, with the troubles.
-    :param names: the names of the troubles.
-    """
+    """A task and the troubles of its service."""
 
     case: Case
     names: tuple[str, ...]
@@ -31,13 +26,7 @@ class HostileCase:
 
 @dataclass(frozen=True)
 class HostileVerdict:
-    """
-    The outcome of a case.
-
-    :param of: the case.
-    :param wrong: differences between the reports and the truth.
-    :param evidence: what happened, for cases with differences.
-    """
+    """The outcome of a case."""
 
     of: HostileCase
     wrong: tuple[str, ...]
@@ -45,12 +34,7 @@ class HostileVerdict:
 
 
 def hostile_cases(seed: int, count: int) -> list[HostileCase]:
-    """
-    Return each trouble with each kind of task that can have it, and then combinations of troubles.
-
-    :param seed: chooses modes, options and combinations.
-    :param count: the number of cases.
-    """
+    """Return each trouble with each kind of task that can have it, and then combinations of troubles."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     cases = list(_single(chance))
     # Fewer than all: not only those of the first troubles.
@@ -80,12 +64,6 @@ def _task(chance: random.Random, kind: str) -> Case:
 
 
 def play_hostile(cases: Sequence[HostileCase], say: Callable[[str], None]) -> list[HostileVerdict]:
-    """
-    Play cases one after another.
-
-    :param cases: the cases.
-    :param say: takes a line for each wrong outcome.
-    """
     verdicts = []
     for each in cases:
         # Hours of log lines of each task.

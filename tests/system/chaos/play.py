@@ -6,7 +6,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ import httpx
 
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
+from tests.system import conftest
 from tests.system.airflow_api import ENDED
 from tests.system.chaos.cases import (
     AT_A_TIME,
@@ -32,12 +33,13 @@ from tests.system.chaos.cases import (
 from tests.system.components import AirflowComponents, readable
 
 if TYPE_CHECKING:
-    from tests.system.airflow_api import TaskInstance
+    from tests.system import conftest
+from tests.system.airflow_api import TaskInstance
 
 DAG_FILE = Path(__file__).parents[1] / "dags" / "chaos.py"
 CONNECTION = "datapipe_chaos"
 #: How many looks at a task that waits for somebody's death are taken before that is killed without further ado.
-PATIENCE = 6
+PATIENCE = 16
 #: The trigger of runs that were not asked for, but follow from those that were: the slices of a load.
 _FOLLOWS = "continuation"
 #: How a request is answered that meets somebody else's run.
@@ -48,18 +50,7 @@ _BEFORE_LIMIT = 60
 
 @dataclass
 class Verdict:
-    """
-    Result of a case.
-
-    :param case: The case.
-    :param state: The final state of its task.
-    :param tries: The number of tries.
-    :param runs: The number of runs of each of its resources, without those of another client.
-    :param struck: True if all faults have occurred.
-    :param at_once: The most runs that were requested or active at a time.
-    :param faults: Differences from the expected result.
-    :param evidence: The log of the task and the journal of the service, for cases with differences.
-    """
+    """Result of a case."""
 
     case: Case
     state: str | None
@@ -77,27 +68,14 @@ class Verdict:
 
 
 def service_of(cases: Sequence[Case], folder: Path) -> LocalService:
-    """
-    Return the service with the resources of cases.
-
-    :param cases: The cases.
-    :param folder: A folder for the source and the exports.
-    """
+    """Return the service with the resources of cases."""
     rows = "".join(f"{number},row {number}\n" for number in range(50))
     (folder / "rows.csv").write_text(f"id,name\n{rows}", encoding="utf-8")
     return LocalService(seed_of(cases, str(folder)), control=True)
 
 
 class Wave:
-    """
-    Cases that run concurrently, as one DAG run.
-
-    :param name: The suffix of the DAG ID.
-    :param cases: The cases.
-    :param airflow: Real components.
-    :param service: The service with their resources.
-    :param dags: The folder of the DAG files.
-    """
+    """Cases that run concurrently, as one DAG run."""
 
     def __init__(
         self, name: str, cases: Sequence[Case], airflow: AirflowComponents, service: LocalService, dags: Path
@@ -121,11 +99,7 @@ class Wave:
         self.kills = dict.fromkeys(("service", "triggerer", *SERVERS), 0)
 
     def play(self, limit: float) -> list[Verdict]:
-        """
-        Run the cases, and return the verdicts.
-
-        :param limit: Limit in seconds.
-        """
+        """Run the cases, and return the verdicts."""
         self._prepare()
         run_id = self._airflow.trigger(self._dag_id)
         self._airflow.wait(self._dag_id, run_id, limit=limit, watch=self._disturb)
@@ -342,25 +316,6 @@ def _stamped(line: str) -> str:
         return line
 
 
-@contextmanager
-def connected(airflow: AirflowComponents, service: LocalService) -> Iterator[None]:
-    """
-    Add a connection to the service to Airflow.
-
-    :param airflow: Real components.
-    :param service: The service.
-    """
-    body = {
-        "connection_id": CONNECTION,
-        "conn_type": "datapipe",
-        "host": service.base_url,
-        "password": service.api_key,
-        "extra": json.dumps({"poll_interval": 1, "timeout": TIMEOUT, "retry_budget": 10}),
-    }
-    airflow.api.request("POST", "/connections", json=body)
-    try:
-        yield
-    finally:
-        # If nobody is there any more, something has gone wrong that is to be told instead.
-        with suppress(httpx.TransportError):
-            airflow.api.request("DELETE", f"/connections/{CONNECTION}")
+def connected(airflow: AirflowComponents, service: LocalService) -> AbstractContextManager[None]:
+    """Add a connection to the service to Airflow."""
+    return conftest.connected(airflow, CONNECTION, service, poll_interval=1, timeout=TIMEOUT, retry_budget=10)

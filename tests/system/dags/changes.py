@@ -1,4 +1,4 @@
-"""Each operator that changes a resource, as a task, and mapped over one of its arguments."""
+"""Operators that change a resource: some of each module, and each example, with each operator mapped once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 import pendulum
-from airflow.sdk import DAG
+from airflow.sdk import DAG, get_parsing_context
 
-from tests.support.operator_examples import EXAMPLES
+from tests.support.operator_examples import EXAMPLES, Example
 
 ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2026, 1, 1),
@@ -16,13 +16,30 @@ ARGUMENTS: dict[str, Any] = {
     "catchup": False,
     "default_args": {"datapipe_conn_id": "datapipe_changes", "execution_timeout": timedelta(minutes=5)},
 }
+OPERATORS = {example.operator: example for example in EXAMPLES}
+MODULES: dict[str, list[Example]] = {}
+for operator, example in OPERATORS.items():
+    MODULES.setdefault(operator.__module__, []).append(example)
+
+
+def add(example: Example, *, mapped: bool) -> None:
+    """Add the task of an example, mapped over one of its arguments or not."""
+    if not mapped:
+        example.operator(task_id=example.name, **example.arguments)
+        return
+    others = {name: value for name, value in example.arguments.items() if name != example.mapped_argument}
+    value = example.arguments[example.mapped_argument]
+    example.operator.partial(task_id=example.name, **others).expand(**{example.mapped_argument: [value]})
+
 
 with DAG(dag_id="changes", **ARGUMENTS):
-    for example in EXAMPLES:
-        example.operator(task_id=example.name, **example.arguments)
+    for first, *others in MODULES.values():
+        add(first, mapped=False)
+        for other in others[-1:]:
+            add(other, mapped=True)
 
-with DAG(dag_id="changes_mapped", **ARGUMENTS):
-    for example in {example.operator: example for example in EXAMPLES}.values():
-        others = {name: value for name, value in example.arguments.items() if name != example.mapped_argument}
-        value = example.arguments[example.mapped_argument]
-        example.operator.partial(task_id=example.name, **others).expand(**{example.mapped_argument: [value]})
+# A task's process needs its own DAG only.
+if get_parsing_context().dag_id is None:
+    with DAG(dag_id="all_changes", **ARGUMENTS):
+        for example in EXAMPLES:
+            add(example, mapped=example in OPERATORS.values())

@@ -50,14 +50,7 @@ ON_THE_WAY = 0.7
 
 
 class Doom:
-    """
-    Kills of this process at given steps.
-
-    :param strikes: The steps, as ``step:n``: the n-th time that one process reaches the step. Each occurs once.
-    :param marks: The folder with a file for each step that has occurred.
-    :param victim: The task.
-    :param worker: True to kill the worker, too, so that Airflow is not informed.
-    """
+    """Kills of this process at given steps."""
 
     def __init__(self, strikes: Sequence[str], marks: str, victim: str, *, worker: bool) -> None:
         self._strikes = frozenset(strikes)
@@ -69,12 +62,7 @@ class Doom:
         self.is_over = False
 
     def reach(self, step: str, after: float = 0) -> None:
-        """
-        Kill this process if the step is planned.
-
-        :param step: The current step.
-        :param after: Delay of the kill in seconds.
-        """
+        """Kill this process if the step is planned."""
         self._reached[step] += 1
         strike = f"{step}:{self._reached[step]}"
         # Noted before the kill: nothing is after it.
@@ -86,11 +74,7 @@ class Doom:
             self._die()
 
     def is_first(self, event: str) -> bool:
-        """
-        Return True at the first call with an event in any process.
-
-        :param event: The event.
-        """
+        """Return True at the first call with an event in any process."""
         try:
             (self._marks / f"{self._victim}.{event}").touch(exist_ok=False)
         except FileExistsError:
@@ -107,12 +91,7 @@ class Doom:
 
 
 class DoomedRecords:
-    """
-    Task state with a possible kill before and after each change.
-
-    :param records: The task state of Airflow.
-    :param doom: The kills.
-    """
+    """Task state with a possible kill before and after each change."""
 
     def __init__(self, records: Store, doom: Doom) -> None:
         self._records = records
@@ -135,13 +114,7 @@ class DoomedRecords:
 
 
 class DoomedHook(DatapipeHook):
-    """
-    Hook with possible kills: before and after a request for a run or an option, and before each other request.
-
-    :param datapipe_conn_id: The connection.
-    :param doom: The kills.
-    :param rival: True if another client requests a run immediately before the first request of this task.
-    """
+    """Hook with possible kills: before and after a request for a run or an option, and before each other request."""
 
     def __init__(self, datapipe_conn_id: str, doom: Doom, *, rival: bool) -> None:
         super().__init__(datapipe_conn_id)
@@ -168,15 +141,7 @@ class DoomedHook(DatapipeHook):
 
 
 class DoomedOperator(DatapipeRunOperator):
-    """
-    Operator with planned kills.
-
-    :param strikes: See :class:`Doom`.
-    :param marks: See :class:`Doom`.
-    :param worker: See :class:`Doom`.
-    :param rival: See :class:`DoomedHook`.
-    :param settle: As in :class:`~airflow_provider_datapipe.runs.start.StartPolicy`.
-    """
+    """Operator with planned kills."""
 
     def __init__(
         self, *, strikes: Sequence[str], marks: str, worker: bool, rival: bool, settle: float, **kwargs: Any

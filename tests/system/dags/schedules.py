@@ -32,13 +32,9 @@ ARGUMENTS: dict[str, Any] = {
 #: uses tries up.
 ENDS: dict[str, tuple[str, int]] = {
     "failing": ("elt_sync_id", 0),
-    "note_killed": ("elt_sync_id", 5),
-    "killed_before": ("elt_sync_id", 0),
-    "killed_after": ("elt_sync_id", 0),
+    "killed": ("elt_sync_id", 0),
     "killed_and_again": ("elt_sync_id", 5),
-    "inactive_killed": ("reverse_etl_sync_id", 0),
     "back_killed": ("reverse_etl_sync_id", 5),
-    "cleared": ("elt_sync_id", 0),
     "changed": ("elt_sync_id", 0),
     "two": ("elt_sync_id", 0),
 }

@@ -21,19 +21,16 @@ COMMON: dict[str, Any] = {"webhook_conn_id": "webhook_dag", "endpoint": "events"
 
 @task
 def make() -> list[dict[str, Any]]:
-    """Return records."""
     return [{"id": number, "how": "made"} for number in range(5)]
 
 
 @task
 def make_lists() -> list[list[dict[str, Any]]]:
-    """Return lists of records."""
     return [[{"id": number, "how": f"list_{part}"} for number in range(3)] for part in range(2)]
 
 
 @task
 def make_one(number: int) -> dict[str, Any]:
-    """Return a record."""
     return {"id": number, "how": "each"}
 
 

@@ -39,7 +39,6 @@ for name, asset in ASSETS.items():
 
             @task
             def told(triggering_asset_events: Any = None) -> list[dict[str, Any]]:
-                """Return what has started this run."""
                 return [event.extra["payload"] for events in triggering_asset_events.values() for event in events]
 
             told()

@@ -25,7 +25,6 @@ PAGE = ROOT / "docs" / "performance.md"
 
 
 def executors(text: str) -> list[str]:
-    """Parse ``local,celery``."""
     names = list(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in EXECUTORS:
@@ -34,7 +33,6 @@ def executors(text: str) -> list[str]:
 
 
 def durations(text: str) -> list[float]:
-    """Parse ``1,5``."""
     seconds = sorted({float(each) for each in text.split(",")})
     if not all(0 < each <= 3600 for each in seconds):
         raise argparse.ArgumentTypeError("durations are seconds, more than 0 and at most 3600")

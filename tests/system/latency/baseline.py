@@ -15,32 +15,22 @@ if TYPE_CHECKING:
 
 
 class SleepTrigger(BaseTrigger):
-    """
-    Sends an event at a time.
-
-    :param until: Seconds since the epoch.
-    """
+    """Sends an event at a time."""
 
     def __init__(self, until: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
         self.until = until
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return class path and arguments."""
         return f"{__name__}.SleepTrigger", {"until": self.until}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Sleep, and send the event."""
         await asyncio.sleep(max(self.until - time.time(), 0))
         yield TriggerEvent(self.until)
 
 
 class SleepOperator(BaseOperator):
-    """
-    Defers for some seconds from its start, and returns the time of the event.
-
-    :param seconds: The seconds. (templated)
-    """
+    """Defers for some seconds from its start, and returns the time of the event."""
 
     template_fields = ("seconds",)
 
@@ -49,10 +39,8 @@ class SleepOperator(BaseOperator):
         self.seconds = seconds
 
     def execute(self, context: Context) -> None:
-        """Defer."""
         trigger = SleepTrigger(time.time() + float(self.seconds))
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: float) -> float:
-        """Return the time of the event."""
         return event

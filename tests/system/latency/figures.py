@@ -27,15 +27,7 @@ LIMIT, SHORT = 1.0, 5.0
 
 @dataclass(frozen=True)
 class Measurement:
-    """
-    One run and its task.
-
-    :param executor: One of ``EXECUTORS``.
-    :param mode: One of ``MODES``.
-    :param duration: Seconds that the run took at least.
-    :param latency: Seconds from the end of the run to the success of the task; None if the task failed.
-    :param warm_up: Whether the run was the first of its stream, which has no history then.
-    """
+    """One run and its task."""
 
     executor: str
     mode: str
@@ -46,11 +38,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Results:
-    """
-    All measurements.
-
-    :param measurements: The measurements.
-    """
+    """All measurements."""
 
     measurements: Sequence[Measurement]
 
@@ -70,7 +58,6 @@ class Results:
 
     @property
     def failed(self) -> list[Measurement]:
-        """The measurements of tasks that failed."""
         return [one for one in self.measurements if one.latency is None]
 
     @property
@@ -120,8 +107,6 @@ def with_tables(page: str, tables: str) -> str:
     """
     Return a page with new tables between its markers.
 
-    :param page: The text of the page.
-    :param tables: The tables.
     :raises ValueError: if the page has no such markers, or several.
     """
     before, begin, rest = page.partition(BEGIN)

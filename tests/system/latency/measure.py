@@ -18,6 +18,7 @@ from tests.system.celery_components import CeleryComponents, celery_config, data
 from tests.system.components import AirflowComponents
 from tests.system.latency.figures import EXECUTORS, Measurement
 from tests.system.latency.plan import GAP, lanes_of, wave_size, waves_of
+from tests.system.resources import seed_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,47 +31,20 @@ DAG_FILE = Path(__file__).with_name("dag.py")
 LIMIT = 180
 
 
-def seed_of(lanes: Sequence[Lane], folder: Path) -> dict[str, Any]:
-    """
-    Return a seed with a sync of one stream for each lane: streams of one sync would share polls.
-
-    :param lanes: The lanes.
-    :param folder: The folder of the source's file.
-    """
-    (folder / "rows.csv").write_text("id\n1\n", encoding="utf-8")
-    source = {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}}
-    return {
-        "connections": [source],
-        "elt_syncs": [
-            {
-                "id": f"sync_{lane.stream_id}",
-                "connection_id": "rows",
-                "destination_schema_name": lane.stream_id,
-                "source_streams": [{"id": lane.stream_id, "name": "rows", "file": "rows.csv"}],
-            }
-            for lane in lanes
-        ],
-    }
-
-
 def measure(
     executor: str, durations: Sequence[float], runs: int, progress: Callable[[str], None]
 ) -> Iterator[Measurement]:
-    """
-    Start all components of an executor, and measure runs of each duration in each mode.
-
-    :param executor: One of ``EXECUTORS``.
-    :param durations: Seconds that a run takes.
-    :param runs: Measured runs of each mode and duration.
-    :param progress: Called with a line about each step.
-    """
+    """Start all components of an executor, and measure runs of each duration in each mode."""
     lanes = [lane for duration in durations for lane in lanes_of(duration, runs)]
     slots = 2 * max(wave_size(duration) for duration in durations)
     with ExitStack() as stack:
         workspace = stack.enter_context(Workspace("datapipe-latency-"))
         dags = workspace.path / "dags"
         dags.mkdir()
-        service = stack.enter_context(LocalService(seed_of(lanes, workspace.path), workspace=workspace, control=True))
+        # A sync for each lane: streams of one sync would share polls.
+        service = stack.enter_context(
+            LocalService(seed_of([lane.stream_id for lane in lanes], workspace.path), workspace=workspace, control=True)
+        )
         service.runs({"resources": {lane.stream_id: {"minimum_duration": lane.duration} for lane in lanes}})
         shutil.copy(DAG_FILE, dags)
         database = stack.enter_context(PostgreSQL())
@@ -122,6 +96,5 @@ def _measured(executor: str, wave: Wave, airflow: AirflowComponents, service: Lo
 
 
 def _line(wave: Wave, measured: Sequence[Measurement]) -> str:
-    """Describe the measurements of a wave."""
     found = ", ".join(f"{one.mode} {'failed' if one.latency is None else f'{one.latency:.2f} s'}" for one in measured)
     return f"{EXECUTORS[measured[0].executor]}, {wave.duration:g} s{', first runs' if wave.warm_up else ''}: {found}"

@@ -21,13 +21,7 @@ COMPONENTS_OVERHEAD = 60.0
 
 @dataclass(frozen=True)
 class Lane:
-    """
-    Runs of one mode and duration, one at a time.
-
-    :param mode: One of ``MODES``.
-    :param duration: Seconds that a run takes.
-    :param number: The number of the lane among those of its mode and duration.
-    """
+    """Runs of one mode and duration, one at a time."""
 
     mode: str
     duration: float
@@ -41,13 +35,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Wave:
-    """
-    Tasks that start one after the other, and all of them before the first of their runs ends.
-
-    :param duration: Seconds that each run takes.
-    :param lanes: The lanes, each of which has one run.
-    :param warm_up: Whether these are the first runs of their lanes, whose streams have no history.
-    """
+    """Tasks that start one after the other, and all of them before the first of their runs ends."""
 
     duration: float
     lanes: tuple[Lane, ...]
@@ -55,37 +43,22 @@ class Wave:
 
     @property
     def estimated_seconds(self) -> float:
-        """The time that the wave takes."""
         return self.duration + (len(self.lanes) - 1) * GAP + WAVE_OVERHEAD
 
 
 def wave_size(duration: float) -> int:
-    """
-    Return the number of tasks that start, with a gap between two, before the first run ends.
-
-    :param duration: Seconds that a run takes.
-    """
+    """Return the number of tasks that start, with a gap between two, before the first run ends."""
     return max(1, int(duration / GAP))
 
 
 def lanes_of(duration: float, runs: int) -> list[Lane]:
-    """
-    Return the lanes of a duration: as many for each mode as a wave has room for.
-
-    :param duration: Seconds that a run takes.
-    :param runs: Measured runs of each mode.
-    """
+    """Return the lanes of a duration: as many for each mode as a wave has room for."""
     count = min(ceil(wave_size(duration) / len(MODES)), runs)
     return [Lane(mode, duration, number) for number in range(count) for mode in MODES]
 
 
 def waves_of(duration: float, runs: int) -> Iterator[Wave]:
-    """
-    Return the waves of a duration: first one run of each lane without history, then the measured runs.
-
-    :param duration: Seconds that a run takes.
-    :param runs: Measured runs of each mode.
-    """
+    """Return the waves of a duration: first one run of each lane without history, then the measured runs."""
     lanes, size = lanes_of(duration, runs), wave_size(duration)
     measured = list(islice(cycle(lanes), runs * len(MODES)))
     for warm_up, order in ((True, lanes), (False, measured)):
@@ -96,12 +69,6 @@ def waves_of(duration: float, runs: int) -> Iterator[Wave]:
 
 
 def estimated_seconds(executors: int, durations: Sequence[float], runs: int) -> float:
-    """
-    Return the time that all measurements take.
-
-    :param executors: The number of executors.
-    :param durations: Seconds that a run takes.
-    :param runs: Measured runs of each mode and duration.
-    """
+    """Return the time that all measurements take."""
     waves = [wave for duration in durations for wave in waves_of(duration, runs)]
     return executors * (COMPONENTS_OVERHEAD + sum(wave.estimated_seconds for wave in waves))

@@ -12,12 +12,11 @@ import argparse
 import json
 import shutil
 import sys
-import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from tests.support.local_service import LocalService
 from tests.support.postgresql import PostgreSQL
@@ -26,9 +25,6 @@ from tests.system.airflow_api import ENDED
 from tests.system.celery_components import database_config
 from tests.system.components import AirflowComponents
 from tests.system.latency.__main__ import missing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DAG_ID = "short_runs"
 DAG_FILE = Path(__file__).with_name("dag.py")
@@ -43,8 +39,6 @@ class Result:
     """
     The end of all tasks.
 
-    :param states: The number of tasks in each state.
-    :param deferred: The number of tasks that were deferred.
     :param mismatches: Messages of the scheduler about tasks that it failed.
     """
 
@@ -53,70 +47,33 @@ class Result:
     mismatches: list[str]
 
 
-def seed_of(orchestrations: list[str]) -> dict[str, Any]:
-    """
-    Return a seed with orchestrations without steps.
-
-    :param orchestrations: Their IDs.
-    """
-    return {"orchestrations": [{"id": one, "name": one, "cron_schedule": "0 0 1 1 *"} for one in orchestrations]}
+def service_of(tasks: int, workspace: Workspace | None = None) -> LocalService:
+    """Return a service with an orchestration without steps for each task."""
+    orchestrations = [{"id": one, "name": one, "cron_schedule": "0 0 1 1 *"} for one in _ids(tasks)]
+    return LocalService({"orchestrations": orchestrations}, workspace=workspace, control=True)
 
 
-def run(
-    tasks: int,
-    slots: int,
-    *,
-    minimum_deferral_time: float | None = None,
-    on_postgresql: bool = False,
-    progress: Callable[[str], None] = lambda line: None,
-) -> Result:
-    """
-    Run one DAG with all tasks at once, with the defaults of Airflow and of the provider.
+def _ids(tasks: int) -> list[str]:
+    return [f"short_{number:03}" for number in range(tasks)]
 
-    :param tasks: The number of tasks, each with a run of its own resource.
-    :param slots: ``[core] parallelism``.
-    :param minimum_deferral_time: The option of ``[datapipe]``, s; None for the default.
-    :param on_postgresql: Whether the metadata database is in PostgreSQL, instead of SQLite.
-    :param progress: Called with a line about each step.
-    """
-    orchestrations = [f"short_{number:03}" for number in range(tasks)]
-    config = {"core.parallelism": str(slots)}
-    if minimum_deferral_time is not None:
-        config["datapipe.minimum_deferral_time"] = str(minimum_deferral_time)
-    with ExitStack() as stack:
-        workspace = stack.enter_context(Workspace("datapipe-short-runs-"))
-        dags = workspace.path / "dags"
-        dags.mkdir()
-        (dags / "short_runs.json").write_text(json.dumps(orchestrations), encoding="utf-8")
-        shutil.copy(DAG_FILE, dags)
-        service = stack.enter_context(LocalService(seed_of(orchestrations), workspace=workspace, control=True))
-        service.runs({"minimum_duration": DURATION})
-        connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-        if on_postgresql:
-            config |= database_config(stack.enter_context(PostgreSQL()))
-        airflow = stack.enter_context(
-            AirflowComponents(
-                dags,
-                config=config,
-                env={"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)},
-                # The race depends on intervals of the executor and the scheduler.
-                fast=False,
-                progress=progress,
-            )
-        )
-        began = time.monotonic()
-        run_id = airflow.trigger(DAG_ID)
-        wait_for(
-            "the DAG run ends",
-            lambda: airflow.api.run_state(DAG_ID, run_id) in ENDED,
-            limit=LIMIT_OF_DAG + tasks * LIMIT_PER_TASK,
-            interval=2,
-        )
-        progress(f"the DAG run took {time.monotonic() - began:.0f} s")
-        states = Counter(str(one.state) for one in airflow.api.task_instances(DAG_ID, run_id))
-        deferred = sum(airflow.was_deferred(DAG_ID, run_id, one) for one in orchestrations)
-        path = f"/eventLogs?dag_id={DAG_ID}&event=state%20mismatch&limit=100"
-        mismatches = [entry["extra"] for entry in airflow.api.request("GET", path)["event_logs"]]
+
+def run(airflow: AirflowComponents, service: LocalService, dags: Path, conn_id: str, tasks: int) -> Result:
+    """Run one DAG with all tasks at once, each with a run of its own resource, and the provider's defaults."""
+    service.runs({"minimum_duration": DURATION})
+    plan = {"conn_id": conn_id, "orchestrations": _ids(tasks)}
+    (dags / "short_runs.json").write_text(json.dumps(plan), encoding="utf-8")
+    shutil.copy(DAG_FILE, dags / f"{DAG_ID}.py")
+    run_id = airflow.trigger(DAG_ID)
+    wait_for(
+        "the DAG run ends",
+        lambda: airflow.api.run_state(DAG_ID, run_id) in ENDED,
+        limit=LIMIT_OF_DAG + tasks * LIMIT_PER_TASK,
+        interval=2,
+    )
+    states = Counter(str(one.state) for one in airflow.api.task_instances(DAG_ID, run_id))
+    deferred = sum(airflow.was_deferred(DAG_ID, run_id, one) for one in _ids(tasks))
+    path = f"/eventLogs?dag_id={DAG_ID}&event=state%20mismatch&limit=100"
+    mismatches = [entry["extra"] for entry in airflow.api.request("GET", path)["event_logs"]]
     return Result(states, deferred, mismatches)
 
 
@@ -129,13 +86,19 @@ def main() -> int:
     given = parser.parse_args()
     if lines := missing(["local"]):
         parser.exit(2, "".join(f"{line}\n" for line in lines))
-    result = run(
-        given.tasks,
-        given.slots,
-        minimum_deferral_time=given.minimum_deferral_time,
-        on_postgresql=True,
-        progress=lambda line: print(line, flush=True),
-    )
+    config = {"core.parallelism": str(given.slots)}
+    if given.minimum_deferral_time is not None:
+        config["datapipe.minimum_deferral_time"] = str(given.minimum_deferral_time)
+    with ExitStack() as stack:
+        workspace = stack.enter_context(Workspace("datapipe-short-runs-"))
+        (dags := workspace.path / "dags").mkdir()
+        service = stack.enter_context(service_of(given.tasks, workspace))
+        config |= database_config(stack.enter_context(PostgreSQL()))
+        connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+        env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
+        # The race depends on intervals of the executor and the scheduler: those of Airflow.
+        components = AirflowComponents(dags, config=config, env=env, fast=False, progress=partial(print, flush=True))
+        result = run(stack.enter_context(components), service, dags, "datapipe_default", given.tasks)
     print(f"tasks: {dict(result.states)}; deferred: {result.deferred}; failed by the scheduler: {result.mismatches}")
     return 0 if result.states == {"success": given.tasks} else 1
 

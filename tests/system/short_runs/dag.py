@@ -10,16 +10,15 @@ from airflow.sdk import DAG
 
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 
-orchestrations: list[str] = json.loads(Path(__file__).with_name("short_runs.json").read_text(encoding="utf-8"))
+plan = json.loads(Path(__file__).with_name("short_runs.json").read_text(encoding="utf-8"))
 
 with DAG(
     "short_runs",
     start_date=pendulum.datetime(2026, 1, 1),
     schedule=None,
     catchup=False,
-    max_active_tasks=len(orchestrations),
+    max_active_tasks=len(plan["orchestrations"]),
+    default_args={"datapipe_conn_id": plan["conn_id"], "deferrable": True, "defer_after": 0, "retries": 0},
 ):
-    for orchestration in orchestrations:
-        OrchestrationRunOperator(
-            task_id=orchestration, orchestration_id=orchestration, deferrable=True, defer_after=0, retries=0
-        )
+    for orchestration in plan["orchestrations"]:
+        OrchestrationRunOperator(task_id=orchestration, orchestration_id=orchestration)

@@ -26,6 +26,7 @@ import httpx
 
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace, wait_for
+from tests.system import seeds
 from tests.system.components import AirflowComponents
 
 DAG_FILE = Path(__file__).with_name("dag.py")
@@ -51,21 +52,15 @@ CONFIG = {
 def seed_of(parts: list[tuple[str, list[str]]], folder: Path) -> dict[str, Any]:
     """Describe what runs: streams in syncs of a hundred, and orchestrations with nothing in them."""
     (folder / "rows.csv").write_text("id\n1\n", encoding="utf-8")
-    rows = {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}}
     return {
-        "connections": [rows],
+        "connections": [seeds.connection("rows", "files", path=str(folder))],
         "elt_syncs": [
-            {
-                "id": f"sync_{number}",
-                "connection_id": "rows",
-                "destination_schema_name": f"sync_{number}",
-                "source_streams": [{"id": stream, "name": stream, "file": "rows.csv"} for stream in ids],
-            }
+            seeds.elt_sync(f"sync_{number}", "rows", map(seeds.stream, ids))
             for number, (kind, ids) in enumerate(parts)
             if kind == "elt_stream"
         ],
         "orchestrations": [
-            {"id": each, "name": each, "cron_schedule": "0 0 1 1 *"}
+            seeds.orchestration(each, cron_schedule="0 0 1 1 *")
             for kind, ids in parts
             if kind == "orchestration"
             for each in ids
@@ -74,7 +69,6 @@ def seed_of(parts: list[tuple[str, list[str]]], folder: Path) -> dict[str, Any]:
 
 
 def parts_of(tasks: int) -> list[tuple[str, list[str]]]:
-    """Divide tasks into DAGs."""
     kinds = ("elt_stream", "orchestration")
     return [
         (kinds[number % 2], [f"{kinds[number % 2]}_{number}_{each:02}" for each in range(PART)])
@@ -83,13 +77,7 @@ def parts_of(tasks: int) -> list[tuple[str, list[str]]]:
 
 
 def request_runs(service: LocalService, parts: list[tuple[str, list[str]]], over_at: float) -> list[dict[str, Any]]:
-    """
-    Ask for a run of everything, all of them to end at one moment, and refer to them as an operator does.
-
-    :param service: The service.
-    :param parts: What runs.
-    :param over_at: The moment, as seconds since the epoch.
-    """
+    """Ask for a run of everything, all of them to end at one moment, and refer to them as an operator does."""
     plan = []
     with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60, trust_env=False) as client:
         for number, (kind, ids) in enumerate(parts):
@@ -124,9 +112,6 @@ def lines_about(folder: Path, pattern: str) -> Iterator[str]:
 def warnings_until_quiet(folder: Path, *, limit: float) -> int:
     """
     Wait until Airflow, which calls tasks deferred before it has made their triggers, has made them, and count warnings.
-
-    :param folder: Where the logs are.
-    :param limit: When not to wait any longer, as seconds since the epoch.
     """
     count, since = 0, time.time()
     while time.time() < min(since + QUIET, limit):
@@ -145,13 +130,7 @@ def states_of(airflow: AirflowComponents, runs: dict[str, str]) -> Counter[str]:
 
 
 def play(tasks: int, interval: float | None, *, control: bool) -> bool:
-    """
-    Run it, print what it cost, and tell whether all is well.
-
-    :param tasks: How many.
-    :param interval: Seconds between two looks; none for what is usual.
-    :param control: Whether the triggers only sleep until the runs end, in which nothing of ours is at work.
-    """
+    """Run it, print what it cost, and tell whether all is well."""
     parts = parts_of(tasks)
     with ExitStack() as stack:
         workspace = stack.enter_context(Workspace("datapipe-thousand-"))
@@ -204,7 +183,6 @@ def requests_by_path(entries: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
     print(line, flush=True)
 
 

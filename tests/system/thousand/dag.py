@@ -22,13 +22,7 @@ TRIGGER = "airflow_provider_datapipe.triggers.run.DatapipeRunTrigger"
 
 
 def deferred(kind: str, reference: dict[str, Any], interval: float | None) -> BaseOperator:
-    """
-    Make a task whose run was requested already: it needs no worker before the run's end.
-
-    :param kind: Name of the kind of run.
-    :param reference: The run.
-    :param interval: Seconds between two looks; none for what is usual.
-    """
+    """Make a task whose run was requested already: it needs no worker before the run's end."""
     resource = "stream_id" if kind == "elt_stream" else "orchestration_id"
     arguments: dict[str, Any] = {"task_id": reference["resource_id"], resource: reference["resource_id"]}
     task = OPERATORS[kind](**arguments)
@@ -50,12 +44,7 @@ def deferred(kind: str, reference: dict[str, Any], interval: float | None) -> Ba
 
 
 def asleep(reference: dict[str, Any], moment: str) -> BaseOperator:
-    """
-    Make a task that sleeps until a moment: what Airflow itself does about as many triggers that end together.
-
-    :param reference: names the task.
-    :param moment: ISO 8601.
-    """
+    """Make a task that sleeps until a moment: what Airflow itself does about as many triggers that end together."""
     return DateTimeSensorAsync(task_id=reference["resource_id"], target_time=moment, start_from_trigger=True)
 
 

@@ -18,9 +18,9 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.changes.values import choice
+from airflow_provider_datapipe.flows import Flow, send, sleep
 from airflow_provider_datapipe.runs.names import UnknownNameError
 from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 from airflow_provider_datapipe.runs.targets import required
 
 T = TypeVar("T")
@@ -106,15 +106,15 @@ def _holds_models(value: Any) -> bool:
     )
 
 
-def if_named(finding: Steps[T]) -> Steps[T | None]:
+async def if_named(finding: Flow[T]) -> T | None:
     """Return the resource with a name, or None if there is none. An ambiguous name is still an error."""
     try:
-        return (yield from finding)
+        return await finding
     except UnknownNameError:
         return None
 
 
-def created_once(find: Callable[[], Steps[T | None]], create: Request[T]) -> Steps[tuple[T, bool]]:
+async def created_once(find: Callable[[], Flow[T | None]], create: Request[T]) -> tuple[T, bool]:
     """
     Create a resource unless it exists. An earlier try or a request whose response was lost may have created it.
 
@@ -125,23 +125,23 @@ def created_once(find: Callable[[], Steps[T | None]], create: Request[T]) -> Ste
     :returns: the resource, and True if it is new.
     :raises DatapipeError: if the resource cannot be created. If the response was lost, a retry finds the resource.
     """
-    if (there := (yield from find())) is not None:
+    if (there := (await find())) is not None:
         return there, False
     try:
-        return (yield from ask(create)), True
+        return (await send(create)), True
     except (TransportError, ServerError) as error:
         if isinstance(error, TransportError) and not error.sent:
             raise
         # The service may have created it, and may show it only after a while.
         for pause in (0, _SECOND_LOOK):
             if pause:
-                yield Pause(pause)
-            if (there := (yield from find())) is not None:
+                await sleep(pause)
+            if (there := (await find())) is not None:
                 return there, True
         raise
     except (ConflictError, InvalidRequestError):
         # Another task may have created it in the meantime.
-        if (there := (yield from find())) is not None:
+        if (there := (await find())) is not None:
             return there, False
         raise
 
@@ -176,13 +176,13 @@ def existing(found: BaseModel, what: str, if_exists: IfExists) -> None:
         )
 
 
-def deletion(
+async def deletion(
     kind: str,
-    finding: Steps[Target],
+    finding: Flow[Target],
     read: Callable[[str], Request[Any]],
     delete: Callable[[str], Request[Any]],
     if_missing: IfMissing,
-) -> Steps[Change]:
+) -> Change:
     """
     Delete a resource. A missing resource is success, unless ``if_missing`` is ``fail``.
 
@@ -196,15 +196,15 @@ def deletion(
     choice("if_missing", if_missing, ("succeed", "fail"))
     target: Target | None = None
     try:
-        target = yield from finding
-        yield from ask(read(target.resource_id))
+        target = await finding
+        await send(read(target.resource_id))
     except (UnknownNameError, NotFoundError):
         if if_missing == "fail":
             raise
         return change(kind, target.resource_id if target else None, action="deleted", changed=False)
     # It existed a moment ago: the response to the first deletion request may have been lost.
     with suppress(NotFoundError):
-        yield from ask(delete(target.resource_id))
+        await send(delete(target.resource_id))
     return change(kind, target.resource_id, action="deleted", name=_name(target))
 
 

@@ -12,9 +12,9 @@ from airflow_provider_datapipe.api.models.common import UNSET, format_timestamp
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.changes.change import Change, IfMissing, change
 from airflow_provider_datapipe.changes.values import choice
+from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.runs.bridges import Bridge, fingerprint, may_be
 from airflow_provider_datapipe.runs.names import UnknownNameError, find_connection
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 from airflow_provider_datapipe.runs.targets import required
 
 KIND = "connection"
@@ -42,7 +42,7 @@ class Opened:
     state: str = field(repr=False)
 
 
-def open_bridge(
+async def open_bridge(
     *,
     redirect_uri: str | None,
     integration_id: str | None,
@@ -50,7 +50,7 @@ def open_bridge(
     connection_id: str | None,
     connection_label: str | None,
     state: str | None,
-) -> Steps[Opened]:
+) -> Opened:
     """
     Create a bridge to a new connection, or to an existing one for reauthorization.
 
@@ -60,10 +60,10 @@ def open_bridge(
     """
     again = None
     if connection_label is not None:
-        again = yield from find_connection(required("connection_label", connection_label))
+        again = await find_connection(required("connection_label", connection_label))
     elif connection_id is not None:
         wanted = required("connection_id", connection_id)
-        again = (yield from _by_id(wanted)) or Connection(id=wanted)
+        again = (await _by_id(wanted)) or Connection(id=wanted)
     wanted_integration = required("integration_id", _given(integration_id, again.integration_id if again else None))
     label = required("new_label", _given(new_label, again.label if again else None))
     handed_back = secrets.token_urlsafe(32) if state is None else required("state", state)
@@ -76,9 +76,9 @@ def open_bridge(
     )
     known: tuple[str, ...] = ()
     if again is None:
-        listed = yield from ask_all(connections.list_())
+        listed = await list_all(connections.list_())
         known = tuple(one.id for one in listed if may_be(one, wanted_integration, label))
-    made = yield from ask(request)
+    made = await send(request)
     bridge = Bridge(
         integration_id=wanted_integration,
         label=label,
@@ -88,7 +88,7 @@ def open_bridge(
     )
     if again is not None:
         # Not every service lists the address that identifies a bridge.
-        active = (yield from ask(connection_bridges.list_())).data
+        active = (await send(connection_bridges.list_())).data
         if made.authorize_url in [one.authorize_url for one in active]:
             bridge = replace(bridge, fingerprint=fingerprint(made.authorize_url))
     return Opened(bridge, made.authorize_url, handed_back)
@@ -107,9 +107,9 @@ def result_of(opened: Opened, *, show: bool) -> dict[str, Any]:
     return result
 
 
-def delete(
+async def delete(
     connection_id: str | None, connection_label: str | None, *, if_used: str, if_missing: IfMissing
-) -> Steps[Change]:
+) -> Change:
     """
     Delete a connection. The details of the result list the syncs that used it.
 
@@ -122,12 +122,12 @@ def delete(
         if connection_label is None:
             wanted = required("connection_id", connection_id)
         else:
-            found = yield from find_connection(required("connection_label", connection_label))
+            found = await find_connection(required("connection_label", connection_label))
             wanted, label = found.id, found.label
-        users = yield from _users(wanted)
+        users = await _users(wanted)
         if if_used == "fail" and any(users.values()):
             raise ConnectionInUseError(f"Connection {label or wanted} is used by {_told(users)}. {_IN_USE}")
-        yield from ask(connections.delete(wanted))
+        await send(connections.delete(wanted))
     except (NotFoundError, UnknownNameError):
         if if_missing == "fail":
             raise
@@ -144,14 +144,14 @@ def _given(value: str | None, otherwise: str | None) -> str | None:
 _IN_USE = "Delete what uses it first; with if_used='delete' the service is asked all the same, and decides."
 
 
-def _by_id(connection_id: str) -> Steps[Connection | None]:
-    listed = yield from ask_all(connections.list_())
+async def _by_id(connection_id: str) -> Connection | None:
+    listed = await list_all(connections.list_())
     return next((one for one in listed if one.id == connection_id), None)
 
 
-def _users(connection_id: str) -> Steps[dict[str, list[str]]]:
-    syncs = yield from ask_all(elt_syncs.list_())
-    reverse = yield from ask_all(reverse_etl_syncs.list_(destination_connection_id=connection_id))
+async def _users(connection_id: str) -> dict[str, list[str]]:
+    syncs = await list_all(elt_syncs.list_())
+    reverse = await list_all(reverse_etl_syncs.list_(destination_connection_id=connection_id))
     return {
         "elt_syncs": [
             sync.id for sync in syncs if connection_id in (sync.source_connection_id, sync.destination_connection_id)

@@ -17,8 +17,8 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.models.custom_reports import CustomReport, CustomReportErrorCode
 from airflow_provider_datapipe.changes.values import choice, flag, mappings, texts
+from airflow_provider_datapipe.flows import list_all, send, sleep
 from airflow_provider_datapipe.runs.records import Records
-from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_all
 
 #: Seconds until the second search for reports whose creation request got no response.
 _SECOND_LOOK = 3
@@ -59,7 +59,7 @@ class ReportsResult(TypedDict):
     failed: int
 
 
-def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, records: Records) -> Steps[ReportsResult]:
+async def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, records: Records) -> ReportsResult:
     """
     Create the reports that do not exist yet.
 
@@ -82,14 +82,14 @@ def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, records: 
     ]
     if if_exists == "keep":
         unknown = {one.elt_sync_id for one, result in zip(wanted, results, strict=True) if result is None}
-        there = yield from _there(unknown, as_stream=as_stream)
+        there = await _there(unknown, as_stream=as_stream)
         for place, one in enumerate(wanted):
             name = there.get(one.elt_sync_id, {}).get(_letters(one.name))
             if results[place] is None and name is not None:
                 results[place] = _result(one, "none", name)
     missing = [place for place, result in enumerate(results) if result is None]
     if missing:
-        new = yield from _created([wanted[place] for place in missing], as_stream=as_stream, if_exists=if_exists)
+        new = await _created([wanted[place] for place in missing], as_stream=as_stream, if_exists=if_exists)
         for place, result in zip(missing, new, strict=True):
             results[place] = result
             if result["action"] == "created":
@@ -143,18 +143,18 @@ def _told(one: ReportResult) -> str:
     return f"{one['name']!r} of ELT sync {one['elt_sync_id']}: {error.get('error_code')}: {error.get('message')}"
 
 
-def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists: str) -> Steps[list[ReportResult]]:
+async def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists: str) -> list[ReportResult]:
     request = custom_reports.create(reports=wanted, add_as_source_stream=as_stream)
     try:
-        answer = yield from ask(request)
+        answer = await send(request)
     except (TransportError, ServerError) as error:
         if (isinstance(error, TransportError) and not error.sent) or if_exists == "create":
             raise
         # The service may have created them, and may show them only after a while.
-        for pause in (None, Pause(_SECOND_LOOK)):
-            if pause is not None:
-                yield pause
-            there = yield from _there({one.elt_sync_id for one in wanted}, as_stream=as_stream)
+        for pause in (0.0, _SECOND_LOOK):
+            if pause:
+                await sleep(pause)
+            there = await _there({one.elt_sync_id for one in wanted}, as_stream=as_stream)
             names = [there.get(one.elt_sync_id, {}).get(_letters(one.name)) for one in wanted]
             if all(names):
                 return [_result(one, "created", name) for one, name in zip(wanted, names, strict=True)]
@@ -170,16 +170,16 @@ def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists: str)
     return results
 
 
-def _there(sync_ids: set[str], *, as_stream: bool) -> Steps[dict[str, dict[str, str]]]:
+async def _there(sync_ids: set[str], *, as_stream: bool) -> dict[str, dict[str, str]]:
     """Return for each sync the names of streams that may belong to a report, by their normalized names."""
     there = {}
     for sync_id in sorted(sync_ids):
         try:
-            names = [stream.name for stream in (yield from ask_all(elt_streams.list_(elt_sync_id=sync_id)))]
+            names = [stream.name for stream in (await list_all(elt_streams.list_(elt_sync_id=sync_id)))]
             if not as_stream:
                 # Without as_stream, reports are only source streams. With it, a source stream may be an unrelated
                 # table.
-                names += [one.name for one in (yield from ask_all(elt_syncs.available_source_streams(sync_id)))]
+                names += [one.name for one in (await list_all(elt_syncs.available_source_streams(sync_id)))]
         except NotFoundError:
             # The response of the creation reports the missing sync, for each report.
             continue

@@ -26,8 +26,8 @@ from airflow_provider_datapipe.changes.change import (
 )
 from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_compared, not_verified, schedule_of_sync
 from airflow_provider_datapipe.changes.values import flag, mapping, named
+from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.runs.names import find_elt_sync
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 from airflow_provider_datapipe.runs.targets import (
     connection_target,
     elt_sync_target,
@@ -40,7 +40,7 @@ _SYNC_INTERVAL = "sync_interval of an ELT sync that is attached to an orchestrat
 _SET_INTERVAL = "To set it, use EltSyncUpdateOperator."
 
 
-def create(
+async def create(
     connection_id: str | None,
     connection_label: str | None,
     destination_schema_name: str | None,
@@ -49,7 +49,7 @@ def create(
     elt_settings: Any,
     data_start_date: str | dt.date | None,
     if_exists: IfExists,
-) -> Steps[Change]:
+) -> Change:
     """
     Create a sync, which is identified by its connection and its schema.
 
@@ -63,8 +63,8 @@ def create(
     )
     settings = None if elt_settings is None else mapping("elt_settings", elt_settings)
     first_day = required("data_start_date", data_start_date) if isinstance(data_start_date, str) else data_start_date
-    connection = yield from connection_target(connection_id, connection_label)
-    found, is_new = yield from created_once(
+    connection = await connection_target(connection_id, connection_label)
+    found, is_new = await created_once(
         lambda: if_named(find_elt_sync(schema, connection.resource_id)),
         elt_syncs.create(
             connection_id=connection.resource_id,
@@ -79,12 +79,12 @@ def create(
     existing(found, f"an ELT sync of connection {connection.name} that fills {schema!r}", if_exists)
     if if_exists == "keep":
         return _changed(found, action="created", changed=False)
-    return (yield from _bring_up_to_date(found.id, interval, settings))
+    return await _bring_up_to_date(found.id, interval, settings)
 
 
-def _bring_up_to_date(sync_id: str, interval: str, settings: dict[str, Any] | None) -> Steps[Change]:
+async def _bring_up_to_date(sync_id: str, interval: str, settings: dict[str, Any] | None) -> Change:
     """Send the fields that differ, and an unknown schedule only together with them."""
-    before = yield from _sync(sync_id, None)
+    before = await _sync(sync_id, None)
     shown = schedule_of_sync(before)
     differing: dict[str, Any] = {}
     if settings is not None and settings != (before.config or {}):
@@ -93,15 +93,15 @@ def _bring_up_to_date(sync_id: str, interval: str, settings: dict[str, Any] | No
     if sends_interval:
         differing["sync_interval"] = interval
     if differing:
-        after = yield from ask(elt_syncs.update(before.id, **differing))
+        after = await send(elt_syncs.update(before.id, **differing))
         return _changed(after, action="updated")
     warnings = [] if shown is not UNKNOWN else [not_compared(_SYNC_INTERVAL, [_name(before)], _SET_INTERVAL)]
     return _changed(before, action="updated", changed=False, warnings=warnings)
 
 
-def update(
+async def update(
     sync_id: str | None, destination_schema_name: str | None, *, sync_interval: str | None, elt_settings: Any
-) -> Steps[Change]:
+) -> Change:
     """
     Update a sync. Fields that are None stay unchanged.
 
@@ -112,8 +112,8 @@ def update(
         given["elt_settings"] = mapping("elt_settings", elt_settings)
     if not given:
         raise ValueError("there is nothing to change: give sync_interval or elt_settings")
-    before = yield from _sync(sync_id, destination_schema_name)
-    after = yield from ask(elt_syncs.update(before.id, **given))
+    before = await _sync(sync_id, destination_schema_name)
+    after = await send(elt_syncs.update(before.id, **given))
     # A service may omit both fields: then report a change.
     told = {"sync_interval": after.sync_interval, "elt_settings": after.config}
     changed = any(told[field] is None for field in given) or (before.sync_interval, before.config) != (
@@ -125,31 +125,29 @@ def update(
     return _changed(after, action="updated", changed=changed, warnings=warnings)
 
 
-def switch(sync_id: str | None, destination_schema_name: str | None, *, on: bool) -> Steps[Change]:
+async def switch(sync_id: str | None, destination_schema_name: str | None, *, on: bool) -> Change:
     """Enable or disable a sync."""
-    before = yield from _sync(sync_id, destination_schema_name)
-    yield from ask(elt_syncs.enable(before.id) if on else elt_syncs.disable(before.id))
-    after = yield from ask(elt_syncs.get(before.id))
+    before = await _sync(sync_id, destination_schema_name)
+    await send(elt_syncs.enable(before.id) if on else elt_syncs.disable(before.id))
+    after = await send(elt_syncs.get(before.id))
     return _changed(after, action="enabled" if on else "disabled", changed=before.enabled != on)
 
 
-def delete(
+async def delete(
     sync_id: str | None, destination_schema_name: str | None, *, remove_data_references: Any, if_missing: IfMissing
-) -> Steps[Change]:
+) -> Change:
     """Delete a sync with its streams. Its tables are deleted only if ``remove_data_references`` is True."""
     with_tables = flag("remove_data_references", remove_data_references)
-    return (
-        yield from deletion(
-            KIND,
-            elt_sync_target(sync_id, destination_schema_name),
-            elt_syncs.get,
-            lambda resource_id: elt_syncs.delete(resource_id, remove_data_references=True if with_tables else None),
-            if_missing,
-        )
+    return await deletion(
+        KIND,
+        elt_sync_target(sync_id, destination_schema_name),
+        elt_syncs.get,
+        lambda resource_id: elt_syncs.delete(resource_id, remove_data_references=True if with_tables else None),
+        if_missing,
     )
 
 
-def add_streams(sync_id: str | None, destination_schema_name: str | None, source_streams: Any) -> Steps[Change]:
+async def add_streams(sync_id: str | None, destination_schema_name: str | None, source_streams: Any) -> Change:
     """
     Add streams to a sync, and update the streams that exist already.
 
@@ -158,13 +156,13 @@ def add_streams(sync_id: str | None, destination_schema_name: str | None, source
     wanted = named("source_streams", source_streams)
     if not wanted:
         raise ValueError("source_streams is empty: name at least one stream")
-    target = yield from elt_sync_target(sync_id, destination_schema_name)
+    target = await elt_sync_target(sync_id, destination_schema_name)
     of_sync = elt_streams.list_(elt_sync_id=target.resource_id)
-    before = {stream.id: stream for stream in (yield from ask_all(of_sync))}
+    before = {stream.id: stream for stream in (await list_all(of_sync))}
     request = elt_syncs.add_source_streams(target.resource_id, source_streams=wanted)
     # Streams are identified by name, so a repeated request is harmless, but its response lacks the new streams.
-    answer = yield from ask(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
-    after = [*(yield from ask_all(of_sync)), *answer.source_streams]
+    answer = await send(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
+    after = [*(await list_all(of_sync)), *answer.source_streams]
     result = change(
         KIND,
         target.resource_id,
@@ -180,33 +178,31 @@ def add_streams(sync_id: str | None, destination_schema_name: str | None, source
     return result
 
 
-def attach(
+async def attach(
     sync_id: str | None,
     destination_schema_name: str | None,
     orchestration_id: str | None,
     orchestration_name: str | None,
-) -> Steps[Change]:
+) -> Change:
     """Attach a sync to an orchestration."""
-    orchestration = yield from orchestration_target(orchestration_id, orchestration_name)
-    before = yield from _sync(sync_id, destination_schema_name)
-    after = yield from ask(
-        elt_syncs.attach_orchestration(before.id, orchestration_workflow_id=orchestration.resource_id)
-    )
+    orchestration = await orchestration_target(orchestration_id, orchestration_name)
+    before = await _sync(sync_id, destination_schema_name)
+    after = await send(elt_syncs.attach_orchestration(before.id, orchestration_workflow_id=orchestration.resource_id))
     changed = before.orchestration_workflow_id != orchestration.resource_id
     return _changed(after, action="attached", changed=changed)
 
 
-def detach(sync_id: str | None, destination_schema_name: str | None) -> Steps[Change]:
+async def detach(sync_id: str | None, destination_schema_name: str | None) -> Change:
     """Detach a sync from its orchestration, so that it runs on its own schedule."""
-    before = yield from _sync(sync_id, destination_schema_name)
-    after = yield from ask(elt_syncs.detach_orchestration(before.id))
+    before = await _sync(sync_id, destination_schema_name)
+    after = await send(elt_syncs.detach_orchestration(before.id))
     return _changed(after, action="detached", changed=before.orchestration_workflow_id is not None)
 
 
-def _sync(sync_id: str | None, destination_schema_name: str | None) -> Steps[EltSync]:
-    target = yield from elt_sync_target(sync_id, destination_schema_name)
+async def _sync(sync_id: str | None, destination_schema_name: str | None) -> EltSync:
+    target = await elt_sync_target(sync_id, destination_schema_name)
     # Lists may omit fields of the sync.
-    return (yield from ask(elt_syncs.get(target.resource_id)))
+    return await send(elt_syncs.get(target.resource_id))
 
 
 def _name(sync: EltSync) -> str:

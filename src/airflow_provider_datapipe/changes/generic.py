@@ -12,12 +12,12 @@ from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.changes.change import shown
 from airflow_provider_datapipe.changes.values import flag, mapping, number
+from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.runs.names import near_matches
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 from airflow_provider_datapipe.runs.targets import required
 
 
-def call(endpoint: str | None, arguments: Any, *, all_pages: Any, limit: Any) -> Steps[Any]:
+async def call(endpoint: str | None, arguments: Any, *, all_pages: Any, limit: Any) -> Any:
     """
     Call an endpoint and return its response as JSON, or the items of a list endpoint's pages.
 
@@ -31,10 +31,10 @@ def call(endpoint: str | None, arguments: Any, *, all_pages: Any, limit: Any) ->
     every, most = flag("all_pages", all_pages), None if limit is None else number("limit", limit, least=1)
     request = _request(name, mapping("arguments", {} if arguments is None else arguments))
     if not every and most is None:
-        return shown((yield from ask(request)))
+        return shown(await send(request))
     if not issubclass(request.endpoint.answer, Page):
         raise InvalidInputError(f"{name} answers no list: leave all_pages and limit out. Nothing was sent.")
-    return shown((yield from ask_all(request, limit=most)))
+    return shown(await list_all(request, limit=most))
 
 
 def _request(name: str, arguments: dict[str, Any]) -> Request[Any]:

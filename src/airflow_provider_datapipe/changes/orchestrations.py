@@ -21,9 +21,9 @@ from airflow_provider_datapipe.changes.comparable import (
     not_verified,
     schedule_of_orchestration,
 )
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.names import UnknownNameError, find_orchestration
 from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import orchestration_target, required
 
 KIND = "orchestration"
@@ -31,7 +31,7 @@ _CRON_SCHEDULE = "cron_schedule of orchestrations"
 _SET_SCHEDULE = "To set it, use OrchestrationUpdateOperator."
 
 
-def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> Steps[Change]:
+async def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> Change:
     """
     Create an orchestration, which is identified by its name.
 
@@ -40,7 +40,7 @@ def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> 
     """
     check_if_exists(if_exists)
     wanted, cron = required("name", name), required("cron_schedule", cron_schedule)
-    found, is_new = yield from created_once(
+    found, is_new = await created_once(
         lambda: if_named(find_orchestration(wanted)), orchestrations.create(name=wanted, cron_schedule=cron)
     )
     if is_new:
@@ -50,14 +50,14 @@ def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> 
         return change(KIND, found.id, action="created", changed=False, name=found.name, after=found)
     shown = schedule_of_orchestration(found)
     if shown not in (cron, UNKNOWN):
-        return (yield from update(found.id, None, new_name=None, cron_schedule=cron))
+        return await update(found.id, None, new_name=None, cron_schedule=cron)
     warnings = [not_compared(_CRON_SCHEDULE, [found.name], _SET_SCHEDULE)] if shown is UNKNOWN else []
     return change(KIND, found.id, action="updated", changed=False, name=found.name, after=found, warnings=warnings)
 
 
-def update(
+async def update(
     orchestration_id: str | None, orchestration_name: str | None, *, new_name: str | None, cron_schedule: str | None
-) -> Steps[Change]:
+) -> Change:
     """
     Update an orchestration. Fields that are None stay unchanged. The result is always ``changed``.
 
@@ -69,30 +69,28 @@ def update(
     if "new_name" in given:
         given["name"] = given.pop("new_name")
     try:
-        target = yield from orchestration_target(orchestration_id, orchestration_name)
+        target = await orchestration_target(orchestration_id, orchestration_name)
     except UnknownNameError:
         # An earlier try may have renamed it.
-        renamed = (yield from if_named(find_orchestration(given["name"]))) if "name" in given else None
+        renamed = (await if_named(find_orchestration(given["name"]))) if "name" in given else None
         if renamed is None:
             raise
         target = Target(renamed.id, renamed.name)
-    after = yield from ask(orchestrations.update(target.resource_id, **given))
+    after = await send(orchestrations.update(target.resource_id, **given))
     is_hidden = "cron_schedule" in given and schedule_of_orchestration(after) is UNKNOWN
     warnings = [not_verified(_CRON_SCHEDULE, f"orchestration {after.name}")] if is_hidden else []
     return change(KIND, after.id, action="updated", name=after.name, after=after, warnings=warnings)
 
 
-def delete(
+async def delete(
     orchestration_id: str | None, orchestration_name: str | None, cron_schedule: str | None, if_missing: IfMissing
-) -> Steps[Change]:
+) -> Change:
     """Delete an orchestration. The syncs and transforms that are attached to it continue with ``cron_schedule``."""
     cron = required("cron_schedule", cron_schedule)
-    return (
-        yield from deletion(
-            KIND,
-            orchestration_target(orchestration_id, orchestration_name),
-            orchestrations.get,
-            lambda resource_id: orchestrations.delete(resource_id, cron_schedule=cron),
-            if_missing,
-        )
+    return await deletion(
+        KIND,
+        orchestration_target(orchestration_id, orchestration_name),
+        orchestrations.get,
+        lambda resource_id: orchestrations.delete(resource_id, cron_schedule=cron),
+        if_missing,
     )

@@ -9,10 +9,10 @@ from typing import Any, TypedDict
 from airflow_provider_datapipe.api.endpoints import query_previews
 from airflow_provider_datapipe.api.errors import one_line
 from airflow_provider_datapipe.api.request import Repeat
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import required
 from airflow_provider_datapipe.runs.verdict import error_of
 
@@ -37,7 +37,7 @@ class QueryResult(TypedDict):
     is_complete: bool
 
 
-def begin(queries: Mapping[str, str]) -> Steps[Batch]:
+async def begin(queries: Mapping[str, str]) -> Batch:
     """
     Start queries.
 
@@ -53,14 +53,14 @@ def begin(queries: Mapping[str, str]) -> Steps[Batch]:
         request = KINDS[KIND].request(target)
         # A query only reads, so the request can be repeated.
         repeatable = replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
-        seen = KINDS[KIND].accepted(target, (yield from ask(repeatable)))
+        seen = KINDS[KIND].accepted(target, (await send(repeatable)))
         batch.waiting.append(seen.reference)
         begun[purpose] = seen.reference.run_id
     batch.note["queries"] = begun
     return batch
 
 
-def read_rows(batch: Batch, max_rows: int | None) -> Steps[dict[str, QueryResult]]:
+async def read_rows(batch: Batch, max_rows: int | None) -> dict[str, QueryResult]:
     """
     Read the rows of all queries of a batch that succeeded.
 
@@ -72,7 +72,7 @@ def read_rows(batch: Batch, max_rows: int | None) -> Steps[dict[str, QueryResult
     # Equal queries may share an ID.
     for purpose, query_id in batch.note["queries"].items():
         if query_id in done:
-            result = yield from ask(query_previews.result(query_id))
+            result = await send(query_previews.result(query_id))
             rows = list(result.rows[:max_rows])
             results[purpose] = QueryResult(
                 query_execution_id=query_id,

@@ -35,10 +35,10 @@ from airflow_provider_datapipe.changes.change import (
 )
 from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_compared, schedule_of_sync
 from airflow_provider_datapipe.changes.values import flag, mapping, number, texts
+from airflow_provider_datapipe.flows import list_all, send, sleep
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
 from airflow_provider_datapipe.runs.records import Records
-from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_all
 from airflow_provider_datapipe.runs.targets import (
     by_id,
     connection_target,
@@ -101,17 +101,17 @@ def _key(sync_id: str) -> str:
     return f"datapipe.{KIND}.active.{sync_id}"
 
 
-def restore(earlier: Earlier) -> Steps[None]:
+async def restore(earlier: Earlier) -> None:
     """Activate the syncs that an incomplete update has deactivated."""
     for sync_id in earlier.pending:
-        yield from ask(reverse_etl_syncs.activate(sync_id))
+        await send(reverse_etl_syncs.activate(sync_id))
         earlier.forget(sync_id)
 
 
-def reactivate(earlier: Earlier) -> Steps[None]:
+async def reactivate(earlier: Earlier) -> None:
     """Activate the same syncs, but keep the record: a request in flight may still deactivate them."""
     for sync_id in earlier.pending:
-        yield from ask(reverse_etl_syncs.activate(sync_id))
+        await send(reverse_etl_syncs.activate(sync_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Definition:
     settings: Any = None
 
 
-def create(
+async def create(
     *,
     source_id: str | None,
     transform_name: str | None,
@@ -138,7 +138,7 @@ def create(
     if_exists: IfExists,
     earlier: Earlier,
     wait_for_run: Any,
-) -> Steps[Change]:
+) -> Change:
     """
     Create a sync, which is active at once. It is identified by its source, connection and object type.
 
@@ -148,16 +148,16 @@ def create(
     check_if_exists(if_exists)
     number("wait_for_run", wait_for_run, least=0)
     if transform_name is None:
-        source = yield from by_id("source_id", source_id)
+        source = await by_id("source_id", source_id)
     else:
-        source = yield from transform_target(None, transform_name, folder_path, {})
-    connection = yield from connection_target(connection_id, connection_label)
-    body = yield from _body(connection.resource_id, wanted, None)
+        source = await transform_target(None, transform_name, folder_path, {})
+    connection = await connection_target(connection_id, connection_label)
+    body = await _body(connection.resource_id, wanted, None)
     object_type_id = body["object_type_id"]
     request = reverse_etl_syncs.create(
         source_id=source.resource_id, destination_connection_id=connection.resource_id, **body
     )
-    found, is_new = yield from created_once(
+    found, is_new = await created_once(
         lambda: _find(source.resource_id, connection.resource_id, object_type_id),
         # Parsed as in lists, so that a new sync has the same details as an existing one.
         request.read_as(ReverseEtlSync),
@@ -167,11 +167,11 @@ def create(
     existing(found, f"a reverse ETL sync of {source.name} to {object_type_id} of {connection.name}", if_exists)
     if if_exists == "keep":
         return change(KIND, found.id, action="created", changed=False, after=found)
-    return (yield from update(found.id, wanted, enabled=None, earlier=earlier, wait_for_run=wait_for_run))
+    return await update(found.id, wanted, enabled=None, earlier=earlier, wait_for_run=wait_for_run)
 
 
-def _find(source_id: str, connection_id: str, object_type_id: str) -> Steps[ReverseEtlSync | None]:
-    listed = yield from ask_all(reverse_etl_syncs.list_(destination_connection_id=connection_id))
+async def _find(source_id: str, connection_id: str, object_type_id: str) -> ReverseEtlSync | None:
+    listed = await list_all(reverse_etl_syncs.list_(destination_connection_id=connection_id))
     found = [
         sync
         for sync in listed
@@ -188,9 +188,9 @@ def _find(source_id: str, connection_id: str, object_type_id: str) -> Steps[Reve
     return found[0] if found else None
 
 
-def _body(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSettings | None) -> Steps[dict[str, Any]]:
+async def _body(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSettings | None) -> dict[str, Any]:
     """Return the body of a request. Arguments that are not given keep their current values."""
-    body: dict[str, Any] = {"object_type_id": (yield from _object_type(connection_id, wanted, current))}
+    body: dict[str, Any] = {"object_type_id": (await _object_type(connection_id, wanted, current))}
     if wanted.operation is not None:
         body["operation"] = mapping("operation", wanted.operation)
     elif current is not None and current.operation is not None:
@@ -199,7 +199,7 @@ def _body(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSet
         raise ValueError("operation is needed: give its mode and mappings")
     orchestration_id = None
     if wanted.orchestration_id is not None or wanted.orchestration_name is not None:
-        target = yield from orchestration_target(wanted.orchestration_id, wanted.orchestration_name)
+        target = await orchestration_target(wanted.orchestration_id, wanted.orchestration_name)
         orchestration_id = target.resource_id
     interval = None if wanted.sync_interval is None else required("sync_interval", wanted.sync_interval)
     if interval is None and orchestration_id is None and current is not None:
@@ -210,10 +210,10 @@ def _body(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSet
     return body
 
 
-def _object_type(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSettings | None) -> Steps[str]:
+async def _object_type(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSettings | None) -> str:
     if wanted.object_type_name is not None:
         name = required("object_type_name", wanted.object_type_name)
-        kinds = (yield from ask(reverse_etl_syncs.object_types(connection_id=connection_id))).data
+        kinds = (await send(reverse_etl_syncs.object_types(connection_id=connection_id))).data
         found = [kind.id for kind in kinds if kind.name == name]
         if len(found) == 1:
             return found[0]
@@ -230,9 +230,9 @@ def _object_type(connection_id: str, wanted: Definition, current: ReverseEtlSync
     return required("object_type_id", wanted.object_type_id)
 
 
-def update(
+async def update(
     sync_id: str | None, wanted: Definition, *, enabled: Any, earlier: Earlier, wait_for_run: Any
-) -> Steps[Change]:
+) -> Change:
     """
     Update a sync. The service requires that it is deactivated meanwhile; afterwards it is as active as before.
 
@@ -248,10 +248,10 @@ def update(
         # An earlier try has deactivated it: activate it even if this try fails.
         earlier.note(given)
     try:
-        result = yield from _update(given, wanted, enabled, earlier, wait_for_run)
+        result = await _update(given, wanted, enabled, earlier, wait_for_run)
     except DatapipeError as error:
         try:
-            yield from restore(earlier)
+            await restore(earlier)
         except DatapipeError as another:
             raise NotRestoredError(
                 f"{error}\nThen reverse ETL sync {given}, which was active, could not be activated again: {another}\n"
@@ -262,11 +262,11 @@ def update(
     return result
 
 
-def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wait_for_run: Any) -> Steps[Change]:
+async def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wait_for_run: Any) -> Change:
     patience = number("wait_for_run", wait_for_run, least=0)
     afterwards = None if enabled is None else flag("enabled", enabled)
-    before = yield from ask(reverse_etl_syncs.get(sync_id))
-    body = yield from _body(before.destination_connection_id, wanted, before)
+    before = await send(reverse_etl_syncs.get(sync_id))
+    body = await _body(before.destination_connection_id, wanted, before)
     request = reverse_etl_syncs.update(sync_id, **body)
     was_active = before.enabled or earlier.was_active(sync_id)
     active = was_active if afterwards is None else afterwards
@@ -276,22 +276,22 @@ def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wa
         if was_active:
             earlier.note(sync_id)
         # The response above may be stale, so deactivate in any case.
-        yield from ask(reverse_etl_syncs.deactivate(sync_id))
-        after = yield from _when_idle(sync_id, request, patience)
+        await send(reverse_etl_syncs.deactivate(sync_id))
+        after = await _when_idle(sync_id, request, patience)
     # The response may be stale: trust it only if no try has deactivated the sync.
     is_active = False if differs else None if earlier.was_active(sync_id) else before.enabled
     if is_active != active:
-        yield from ask(reverse_etl_syncs.activate(sync_id) if active else reverse_etl_syncs.deactivate(sync_id))
-        after = yield from ask(reverse_etl_syncs.get(sync_id))
+        await send(reverse_etl_syncs.activate(sync_id) if active else reverse_etl_syncs.deactivate(sync_id))
+        after = await send(reverse_etl_syncs.get(sync_id))
     is_hidden = wanted.sync_interval is not None and not differs and schedule_of_sync(before) is UNKNOWN
     warnings = [not_compared(HIDDEN_INTERVAL, [sync_id], IDLE_INTERVAL)] if is_hidden else []
     changed = differs or before.enabled != active
     return change(KIND, sync_id, action="updated", changed=changed, after=after, warnings=warnings)
 
 
-def _when_idle(
+async def _when_idle(
     sync_id: str, request: Request[ReverseEtlSyncWithSettings], patience: int
-) -> Steps[ReverseEtlSyncWithSettings]:
+) -> ReverseEtlSyncWithSettings:
     """
     Send an update. If the service refuses it while a run is active, wait until the run ends, and send it again.
 
@@ -300,9 +300,9 @@ def _when_idle(
     waited, is_last = 0, False
     while True:
         try:
-            return (yield from ask(request))
+            return await send(request)
         except InvalidRequestError as error:
-            going = yield from _is_going(sync_id)
+            going = await _is_going(sync_id)
             if going and waited >= patience:
                 raise RunConflictError(
                     f"Reverse ETL sync {sync_id} was not changed: a run of it was still going after {waited} s of "
@@ -314,12 +314,12 @@ def _when_idle(
         # A run that has just ended may be the reason: try once more.
         is_last = not going
         if going:
-            yield Pause(_PAUSE)
+            await sleep(_PAUSE)
             waited += _PAUSE
 
 
-def _is_going(sync_id: str) -> Steps[bool]:
-    newest = (yield from ask(reverse_etl_sync_runs.list_(sync_id, limit=1))).data
+async def _is_going(sync_id: str) -> bool:
+    newest = (await send(reverse_etl_sync_runs.list_(sync_id, limit=1))).data
     return bool(newest) and newest[0].status in _GOING and newest[0].finished_at is None
 
 
@@ -342,25 +342,25 @@ def _meaning(operation: Operation | OperationRequest | None) -> Any:
     )
 
 
-def switch(sync_id: str | None, *, on: bool) -> Steps[Change]:
+async def switch(sync_id: str | None, *, on: bool) -> Change:
     """Activate or deactivate a sync."""
     given = required("reverse_etl_sync_id", sync_id)
-    before = yield from ask(reverse_etl_syncs.get(given))
-    yield from ask(reverse_etl_syncs.activate(given) if on else reverse_etl_syncs.deactivate(given))
-    after = yield from ask(reverse_etl_syncs.get(given))
+    before = await send(reverse_etl_syncs.get(given))
+    await send(reverse_etl_syncs.activate(given) if on else reverse_etl_syncs.deactivate(given))
+    after = await send(reverse_etl_syncs.get(given))
     action = "activated" if on else "deactivated"
     return change(KIND, given, action=action, changed=before.enabled != on, after=after)
 
 
-def delete(sync_id: str | None, if_missing: IfMissing) -> Steps[Change]:
+async def delete(sync_id: str | None, if_missing: IfMissing) -> Change:
     """Delete a sync. Records in the destination stay."""
     finding = by_id("reverse_etl_sync_id", sync_id)
-    return (yield from deletion(KIND, finding, reverse_etl_syncs.get, reverse_etl_syncs.delete, if_missing))
+    return await deletion(KIND, finding, reverse_etl_syncs.get, reverse_etl_syncs.delete, if_missing)
 
 
-def retry_failed(
+async def retry_failed(
     sync_id: str | None, *, record_ids: Any, reason: str | None, reason_pattern: str | None
-) -> Steps[Change]:
+) -> Change:
     """
     Request that the next run sends failed records again: all, listed ones, or those whose error matches.
 
@@ -371,33 +371,33 @@ def retry_failed(
     """
     given = required("reverse_etl_sync_id", sync_id)
     if record_ids is not None:
-        return (yield from _retry_listed(given, record_ids))
+        return await _retry_listed(given, record_ids)
     fits = _reason("reason", reason) if reason_pattern is None else _reason_pattern(reason_pattern)
-    total = (yield from ask(reverse_etl_failed_records.count(given))).count
+    total = (await send(reverse_etl_failed_records.count(given))).count
     seen: set[str] = set()
     matched: list[str] = []
     while True:
         # No cursor: requested records disappear from the list, so its first page shows further ones.
-        page = (yield from ask(reverse_etl_failed_records.list_(given, limit=LARGEST_PAGE))).data
+        page = (await send(reverse_etl_failed_records.list_(given, limit=LARGEST_PAGE))).data
         found = [each.record_id for each in page if each.record_id not in seen and fits(each.error)]
         seen.update(each.record_id for each in page)
         if not found:
             break
-        yield from ask(reverse_etl_failed_records.retry(given, record_ids=found))
+        await send(reverse_etl_failed_records.retry(given, record_ids=found))
         matched += found
         if len(seen) >= total:
             break
     return _requested(given, total, len(matched), changed=bool(matched), seen=len(seen))
 
 
-def _retry_listed(sync_id: str, record_ids: Any) -> Steps[Change]:
-    total = (yield from ask(reverse_etl_failed_records.count(sync_id))).count
+async def _retry_listed(sync_id: str, record_ids: Any) -> Change:
+    total = (await send(reverse_etl_failed_records.count(sync_id))).count
     if record_ids == "all":
-        yield from ask(reverse_etl_failed_records.retry_all(sync_id))
+        await send(reverse_etl_failed_records.retry_all(sync_id))
         return _requested(sync_id, total, total, changed=total > 0)
     ids = list(dict.fromkeys(texts("record_ids", record_ids)))
     if ids:
-        yield from ask(reverse_etl_failed_records.retry(sync_id, record_ids=ids))
+        await send(reverse_etl_failed_records.retry(sync_id, record_ids=ids))
     return _requested(sync_id, total, len(ids), changed=bool(ids) and total > 0)
 
 

@@ -24,7 +24,7 @@ from airflow_provider_datapipe.changes.comparable import (
     schedule_of_transform,
 )
 from airflow_provider_datapipe.changes.transforms import repeatable
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.flows import Flow, list_all, send
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
@@ -73,7 +73,7 @@ class ScheduleKind:
     passing: ClassVar[Mapping[str, Any]] = {}
     derived: ClassVar[tuple[str, ...]] = ()
 
-    def read(self, resource_id: str) -> Steps[Fields]:
+    def read(self, resource_id: str) -> Flow[Fields]:
         """Return the fields of the schedule, without those that the service does not show."""
         raise NotImplementedError
 
@@ -89,7 +89,7 @@ class ScheduleKind:
         """
         raise NotImplementedError
 
-    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Flow[None]:
         """
         Change fields in an order in which no run becomes due in between.
 
@@ -104,9 +104,9 @@ class _EltSync(ScheduleKind):
     noun = "ELT sync"
     field = "sync_interval"
 
-    def read(self, resource_id: str) -> Steps[Fields]:
-        sync = yield from ask(elt_syncs.get(resource_id))
-        streams = yield from ask_all(elt_streams.list_(elt_sync_id=resource_id))
+    async def read(self, resource_id: str) -> Fields:
+        sync = await send(elt_syncs.get(resource_id))
+        streams = await list_all(elt_streams.list_(elt_sync_id=resource_id))
         return _of_sync(sync) | _shown(
             **{f"{_STREAM}{stream.id}": schedule_of_stream(stream) for stream in streams},
         )
@@ -131,22 +131,22 @@ class _EltSync(ScheduleKind):
         attached = {} if original[ATTACHED] is None else {ATTACHED: None}
         return {"sync_interval": never} | streams | attached
 
-    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+    async def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> None:
         if wanted.get("enabled") is False:
-            yield from ask(elt_syncs.disable(resource_id))
+            await send(elt_syncs.disable(resource_id))
         # An attached sync ignores its own schedule: attach first and detach last, so that no run becomes due meanwhile.
         if wanted.get(ATTACHED) is not None:
             request = elt_syncs.attach_orchestration(resource_id, orchestration_workflow_id=wanted[ATTACHED])
-            yield from ask(request)
+            await send(request)
         for field, cron in wanted.items():
             if field.startswith(_STREAM):
-                yield from ask(elt_streams.set_sync_interval(field.removeprefix(_STREAM), sync_interval=cron))
+                await send(elt_streams.set_sync_interval(field.removeprefix(_STREAM), sync_interval=cron))
         if "sync_interval" in wanted:
-            yield from ask(elt_syncs.update(resource_id, sync_interval=wanted["sync_interval"]))
+            await send(elt_syncs.update(resource_id, sync_interval=wanted["sync_interval"]))
         if ATTACHED in wanted and wanted[ATTACHED] is None:
-            yield from ask(elt_syncs.detach_orchestration(resource_id))
+            await send(elt_syncs.detach_orchestration(resource_id))
         if wanted.get("enabled") is True:
-            yield from ask(elt_syncs.enable(resource_id))
+            await send(elt_syncs.enable(resource_id))
 
 
 class _Transform(ScheduleKind):
@@ -155,8 +155,8 @@ class _Transform(ScheduleKind):
     field = "cron_expression"
     derived = ("rebuild_trigger",)
 
-    def read(self, resource_id: str) -> Steps[Fields]:
-        there = yield from ask(transforms.get(resource_id))
+    async def read(self, resource_id: str) -> Fields:
+        there = await send(transforms.get(resource_id))
         is_table = there.status == TransformStatus.PUBLISHED and there.materialization == Materialization.TABLE
         fields = {ATTACHED: there.orchestration_workflow_id, "is_published_table": is_table}
         if "rebuild_trigger" in there.model_fields_set:
@@ -183,18 +183,18 @@ class _Transform(ScheduleKind):
             )
         return {}
 
-    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+    async def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> None:
         attached = wanted.get(ATTACHED)
         if attached is not None:
-            yield from ask(transforms.attach_orchestration(resource_id, orchestration_workflow_id=attached))
+            await send(transforms.attach_orchestration(resource_id, orchestration_workflow_id=attached))
         elif ATTACHED in wanted:
             # One request does both, so that the transform has no other schedule in between.
             cron = wanted.get("cron_expression")
-            yield from ask(transforms.detach_orchestration(resource_id, cron_expression=cron))
+            await send(transforms.detach_orchestration(resource_id, cron_expression=cron))
             return
         if "cron_expression" in wanted:
             request = transforms.update(resource_id, cron_expression=wanted["cron_expression"])
-            yield from ask(repeatable(request))
+            await send(repeatable(request))
 
 
 class _ReverseEtlSync(ScheduleKind):
@@ -204,8 +204,9 @@ class _ReverseEtlSync(ScheduleKind):
     #: The service updates deactivated syncs only.
     passing: ClassVar[Mapping[str, Any]] = {"enabled": False}
 
-    def read(self, resource_id: str) -> Steps[Fields]:
-        return _of_sync((yield from ask(reverse_etl_syncs.get(resource_id))))
+    async def read(self, resource_id: str) -> Fields:
+        sync = await send(reverse_etl_syncs.get(resource_id))
+        return _of_sync(sync)
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
         if not original["enabled"]:
@@ -217,10 +218,10 @@ class _ReverseEtlSync(ScheduleKind):
             return {}
         return {"sync_interval": never, ATTACHED: None, "enabled": True}
 
-    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+    async def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> None:
         schedule = {field: wanted.get(field, there.get(field)) for field in ("sync_interval", ATTACHED)}
         if any(schedule[field] != there.get(field) for field in schedule):
-            yield from reverse_etl.update(
+            await reverse_etl.update(
                 resource_id,
                 # The service removes fields of the schedule that the request omits.
                 reverse_etl.Definition(sync_interval=schedule["sync_interval"], orchestration_id=schedule[ATTACHED]),
@@ -231,7 +232,7 @@ class _ReverseEtlSync(ScheduleKind):
             )
         elif "enabled" in wanted:
             on = wanted["enabled"]
-            yield from ask((reverse_etl_syncs.activate if on else reverse_etl_syncs.deactivate)(resource_id))
+            await send((reverse_etl_syncs.activate if on else reverse_etl_syncs.deactivate)(resource_id))
             means.earlier.forget(resource_id)
 
 
@@ -240,8 +241,8 @@ class _Orchestration(ScheduleKind):
     noun = "Orchestration"
     field = "cron_schedule"
 
-    def read(self, resource_id: str) -> Steps[Fields]:
-        there = yield from ask(orchestrations.get(resource_id))
+    async def read(self, resource_id: str) -> Fields:
+        there = await send(orchestrations.get(resource_id))
         return _shown(cron_schedule=schedule_of_orchestration(there))
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
@@ -251,8 +252,8 @@ class _Orchestration(ScheduleKind):
             raise NotHoldableError("The service does not show its schedule: give cron_schedule, to be put back.")
         return {"cron_schedule": never}
 
-    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
-        yield from ask(orchestrations.update(resource_id, cron_schedule=wanted["cron_schedule"]))
+    async def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> None:
+        await send(orchestrations.update(resource_id, cron_schedule=wanted["cron_schedule"]))
 
 
 def _of_sync(sync: EltSync | ReverseEtlSync) -> Fields:

@@ -30,8 +30,8 @@ from airflow_provider_datapipe.changes.schedule_kinds import (
 )
 from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE
 from airflow_provider_datapipe.changes.values import choice, flag, mapping
+from airflow_provider_datapipe.flows import Flow, send
 from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import (
     by_id,
     elt_sync_target,
@@ -92,7 +92,7 @@ def never(*owner: object) -> str:
     return f"{digest[0] % 60} {digest[1] % 24} 29 2 *"
 
 
-def find(
+async def find(
     *,
     elt_sync_id: str | None = None,
     destination_schema_name: str | None = None,
@@ -102,26 +102,26 @@ def find(
     reverse_etl_sync_id: str | None = None,
     orchestration_id: str | None = None,
     orchestration_name: str | None = None,
-) -> Steps[tuple[str, Target]]:
+) -> tuple[str, Target]:
     """Return the kind and the target of the resource that the arguments name."""
     if elt_sync_id is not None or destination_schema_name is not None:
-        return "elt_sync", (yield from elt_sync_target(elt_sync_id, destination_schema_name))
+        return "elt_sync", (await elt_sync_target(elt_sync_id, destination_schema_name))
     if transform_id is not None or transform_name is not None:
-        return "transform", (yield from transform_target(transform_id, transform_name, folder_path, {}))
+        return "transform", (await transform_target(transform_id, transform_name, folder_path, {}))
     if reverse_etl_sync_id is not None:
-        return "reverse_etl_sync", (yield from by_id("reverse_etl_sync_id", reverse_etl_sync_id))
-    return "orchestration", (yield from orchestration_target(orchestration_id, orchestration_name))
+        return "reverse_etl_sync", (await by_id("reverse_etl_sync_id", reverse_etl_sync_id))
+    return "orchestration", (await orchestration_target(orchestration_id, orchestration_name))
 
 
-def note(
-    finding: Steps[tuple[str, Target]],
+async def note(
+    finding: Flow[tuple[str, Target]],
     owner: str,
     *,
     paused: Any,
     cron_schedule: str | None,
     begun: Sequence[Noted],
     kept: Noted | None,
-) -> Steps[Noted]:
+) -> Noted:
     """
     Return a record of the current schedule. Nothing is changed.
 
@@ -138,9 +138,9 @@ def note(
     :raises NotHoldableError: if the interface cannot pause the schedule, or not restore it.
     """
     is_paused = flag("paused", paused)
-    resource, target = yield from finding
+    resource, target = await finding
     kind = KINDS[resource]
-    there = yield from kind.read(target.resource_id)
+    there = await kind.read(target.resource_id)
     marks = _marks(there)
     for earlier in (*begun, kept):
         if not earlier or (earlier["resource"], earlier["id"]) != (resource, target.resource_id):
@@ -190,7 +190,7 @@ def read_note(value: Any) -> Noted:
     return cast("Noted", read)
 
 
-def take_off(noted: Noted, means: Means) -> Steps[Change]:
+async def take_off(noted: Noted, means: Means) -> Change:
     """
     Pause a schedule.
 
@@ -201,7 +201,7 @@ def take_off(noted: Noted, means: Means) -> Steps[Change]:
     held = noted["held"]
     if not held:
         return _result(noted, "taken_off", changed=False, there=noted["original"])
-    there = yield from kind.read(noted["id"])
+    there = await kind.read(noted["id"])
     _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
     if changed := _changed(kind, noted, there):
         raise ScheduleChangedError(
@@ -211,15 +211,15 @@ def take_off(noted: Noted, means: Means) -> Steps[Change]:
     # If the service does not show a field, send it in any case.
     todo |= {field: value for field, value in held.items() if field not in there and not _is_stream(field)}
     if todo:
-        yield from kind.bring_about(noted["id"], there, todo, means)
-        there = yield from kind.read(noted["id"])
+        await kind.bring_about(noted["id"], there, todo, means)
+        there = await kind.read(noted["id"])
         # Two tasks may have read it at the same time: the one whose cron expression was overwritten fails.
         _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
         _check(kind, noted, there, held, "Taken off its schedule")
     return _result(noted, "taken_off", changed=bool(todo), there=there)
 
 
-def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -> Steps[tuple[Change, list[str]]]:
+async def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -> tuple[Change, list[str]]:
     """
     Restore the recorded fields, and no others.
 
@@ -238,7 +238,7 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
     if not noted["held"]:
         return _result(noted, "put_back", changed=False, there=noted["original"]), []
     try:
-        there = yield from kind.read(noted["id"])
+        there = await kind.read(noted["id"])
     except NotFoundError:
         return _result(noted, "put_back", changed=False, there=None), [f"{kind.noun} {noted['name']} is gone."]
     was_changed = False
@@ -250,8 +250,8 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
         wanted |= _activated(kind, noted, there, means, left_whole=left_whole)
         if wanted:
             was_changed = True
-            yield from kind.bring_about(noted["id"], there, wanted, means)
-            there = yield from kind.read(noted["id"])
+            await kind.bring_about(noted["id"], there, wanted, means)
+            there = await kind.read(noted["id"])
         _leave_foreign(kind, noted, there)
     said = [f"{field} is gone." for field in noted["held"] if _is_stream(field) and field not in there]
     changed = _changed(kind, noted, there)
@@ -285,8 +285,8 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
     # Sent without knowing whether it differs: the service does not show it while the resource is attached.
     is_only_unknown = there.get(ATTACHED) is not None and not any(field in there for field in todo)
     if todo:
-        gone = yield from _bring_back(kind, noted, there, todo, means)
-        there = yield from kind.read(noted["id"])
+        gone = await _bring_back(kind, noted, there, todo, means)
+        there = await kind.read(noted["id"])
         _leave_foreign(kind, noted, there)
         without = ""
         if gone is not None:
@@ -315,25 +315,25 @@ def _activated(kind: ScheduleKind, noted: Noted, there: Fields, means: Means, *,
     }
 
 
-def _bring_back(kind: ScheduleKind, noted: Noted, there: Fields, todo: Fields, means: Means) -> Steps[str | None]:
+async def _bring_back(kind: ScheduleKind, noted: Noted, there: Fields, todo: Fields, means: Means) -> str | None:
     """Restore fields. If the orchestration was deleted, restore the other fields and return its ID."""
     try:
-        yield from kind.bring_about(noted["id"], there, todo, means)
+        await kind.bring_about(noted["id"], there, todo, means)
     except (NotFoundError, InvalidRequestError):
         # Services return different errors for a deleted orchestration.
-        if todo.get(ATTACHED) is None or (yield from _is_there(todo[ATTACHED])):
+        if todo.get(ATTACHED) is None or (await _is_there(todo[ATTACHED])):
             raise
     else:
         return None
     rest = {field: value for field, value in todo.items() if field != ATTACHED}
     if rest:
-        yield from kind.bring_about(noted["id"], there, rest, means)
+        await kind.bring_about(noted["id"], there, rest, means)
     return str(todo[ATTACHED])
 
 
-def _is_there(orchestration_id: str) -> Steps[bool]:
+async def _is_there(orchestration_id: str) -> bool:
     try:
-        yield from ask(orchestrations.get(orchestration_id))
+        await send(orchestrations.get(orchestration_id))
     except NotFoundError:
         return False
     return True

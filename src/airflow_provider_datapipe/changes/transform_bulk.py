@@ -47,10 +47,10 @@ from airflow_provider_datapipe.changes.transforms import (
     forget,
     repeatable,
 )
+from airflow_provider_datapipe.flows import gather, send, sleep
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.records import Records
 from airflow_provider_datapipe.runs.reference import Reference, Target
-from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_together
 from airflow_provider_datapipe.runs.verdict import error_of
 from airflow_provider_datapipe.runs.wait import EndReason
 
@@ -98,7 +98,7 @@ class BulkDeployError(DatapipeError):
     """Some transforms could not be deployed."""
 
 
-def begin(
+async def begin(
     desired: Sequence[DesiredTransform],
     *,
     publish: bool,
@@ -107,7 +107,7 @@ def begin(
     delete_orphans: bool = False,
     so_far: dict[str, ItemResult] | None = None,
     resend: bool = False,
-) -> Steps[Batch]:
+) -> Batch:
     """
     Create new transforms, update the fields that differ, and leave the others unchanged.
 
@@ -124,26 +124,26 @@ def begin(
     :raises NameLookupError: if an orchestration does not exist or is ambiguous. Nothing was changed.
     :raises DatapipeError: if the service cannot be reached, or does not accept the key.
     """
-    references = yield from ask(transforms.available_references())
+    references = await send(transforms.available_references())
     raw = {each.tag for each in references.data if each.type == ReferenceType.RAW_VIEW}
     read = reads(desired, raw)
     order = build_order(desired, read)
-    there = yield from all_by_path()
-    known = yield from orchestrations_of(desired)
+    there = await all_by_path()
+    known = await orchestrations_of(desired)
     ids = {each.path: known.id_of(each.orchestration) for each in desired}
     items: dict[str, ItemResult] = {} if so_far is None else so_far
     missing = [each for each in desired if each.path not in there]
     for first in range(0, len(missing), MOST_AT_ONCE):
-        items |= yield from _create(missing[first : first + MOST_AT_ONCE])
+        items |= await _create(missing[first : first + MOST_AT_ONCE])
     due: dict[str, str] = dict.fromkeys(items, Due.PUBLICATION)
     present: list[_Present] = []
     for each in desired:
         if each.path in there:
-            items[each.path], now = yield from _change(each, there[each.path], builds=publish and each.publish)
+            items[each.path], now = await _change(each, there[each.path], builds=publish and each.publish)
             due[each.path] = Due.NOTHING
             present += [] if now is None else [now]
     # This requires the newest version of each transform: send many requests at the same time.
-    answers = yield from ask_together([_due_of(each) for each in present])
+    answers = await gather([_due_of(each) for each in present])
     for each_present, answer in zip(present, answers, strict=True):
         path = each_present.target.name
         if isinstance(answer, DatapipeError):
@@ -174,14 +174,14 @@ def begin(
         "checks": {each.path: [asdict(check) for check in each.checks] for each in desired if each.checks},
         "settings": {path: asdict(each) for path, each in settings.items() if not each.is_empty and each.can_be_had},
         "warnings": [not_compared(CRON_EXPRESSION, unknown, SET_CRON)] if unknown else [],
-        "orphans": (yield from in_order_of_deletion(orphans, desired, there, raw)) if orphans else [],
+        "orphans": (await in_order_of_deletion(orphans, desired, there, raw)) if orphans else [],
         "deletes": delete_orphans,
     }
-    yield from _queue_next(batch)
+    await _queue_next(batch)
     return batch
 
 
-def go_on(batch: Batch) -> Steps[None]:
+async def go_on(batch: Batch) -> None:
     """Record the outcomes of builds, and queue the next level. At the end, apply settings and delete orphans."""
     items: dict[str, ItemResult] = batch.note["items"]
     by_id = {item["id"]: item for item in items.values() if item["id"] is not None}
@@ -197,10 +197,10 @@ def go_on(batch: Batch) -> Steps[None]:
         for path in _flat(batch.note["levels"]):
             _skip(items[path], "another transform was waited for in vain")
         batch.note["levels"] = []
-    yield from _queue_next(batch)
+    await _queue_next(batch)
     if batch.is_over:
-        yield from _set(batch)
-        yield from _delete(batch)
+        await _set(batch)
+        await _delete(batch)
 
 
 def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
@@ -250,26 +250,26 @@ def cut_short(
         )
 
 
-def _create(missing: Sequence[DesiredTransform]) -> Steps[dict[str, ItemResult]]:
+async def _create(missing: Sequence[DesiredTransform]) -> dict[str, ItemResult]:
     """Create drafts. The service accepts or refuses each one separately."""
     try:
-        answer = yield from ask(transforms.create_bulk(transforms=[definition_of(each) for each in missing]))
+        answer = await send(transforms.create_bulk(transforms=[definition_of(each) for each in missing]))
     except (TransportError, ServerError) as error:
         if isinstance(error, TransportError) and not error.sent:
             raise
-        return (yield from _found_after_all(missing, error))
+        return await _found_after_all(missing, error)
     return {
         each.path: _item(result.id, "created") if result.success and result.id else _item(None, "failed", result.error)
         for each, result in zip(missing, answer.results, strict=True)
     }
 
 
-def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) -> Steps[dict[str, ItemResult]]:
+async def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) -> dict[str, ItemResult]:
     """Return the transforms that were created although the response was lost. Raise the error if some are missing."""
     for pause in (0, _SECOND_LOOK):
         if pause:
-            yield Pause(pause)
-        there = yield from all_by_path()
+            await sleep(pause)
+        there = await all_by_path()
         if all(each.path in there for each in missing):
             return {each.path: _item(there[each.path][0].id, "created") for each in missing}
     raise error
@@ -294,9 +294,9 @@ class _Present:
     builds: bool
 
 
-def _change(
+async def _change(
     each: DesiredTransform, found: Sequence[Transform], *, builds: bool
-) -> Steps[tuple[ItemResult, _Present | None]]:
+) -> tuple[ItemResult, _Present | None]:
     """Update the fields that differ. Return the result and the transform, None if it failed."""
     if len(found) > 1:
         ids = ", ".join(sorted(one.id for one in found))
@@ -305,7 +305,7 @@ def _change(
     differing = differences(each, there)
     try:
         if differing:
-            there = yield from ask(repeatable(transforms.update(there.id, **differing)))
+            there = await send(repeatable(transforms.update(there.id, **differing)))
     except _ABOUT_ONE as error:
         return _item(there.id, "failed", in_one_line(error)), None
     is_rebuilt = bool(BUILT_FROM & differing.keys())
@@ -313,15 +313,15 @@ def _change(
     return _item(there.id, "updated" if differing else "unchanged"), now
 
 
-def _due_of(now: _Present) -> Steps[Due | DatapipeError]:
+async def _due_of(now: _Present) -> Due | DatapipeError:
     """Return the next step for a transform, or the error that prevents its detection."""
     try:
-        return (yield from due_of(now.there, is_changed=now.is_rebuilt)) if now.builds else Due.NOTHING
+        return (await due_of(now.there, is_changed=now.is_rebuilt)) if now.builds else Due.NOTHING
     except _ABOUT_ONE as error:
         return error
 
 
-def _queue_next(batch: Batch) -> Steps[None]:
+async def _queue_next(batch: Batch) -> None:
     """Queue the transforms of the next level. Skip those that read a failed or skipped transform."""
     note = batch.note
     items: dict[str, ItemResult] = note["items"]
@@ -341,14 +341,14 @@ def _queue_next(batch: Batch) -> Steps[None]:
         # Triggers of an earlier version of the provider have no checks.
         checks = {path: note.get("checks", {}).get(path, ()) for path in ready}
         about_what = {path: (str(items[path]["id"]), checks[path]) for path in ready}
-        for path, why in (yield from failing(about_what)).items():
+        for path, why in (await failing(about_what)).items():
             done = f"{items[path]['result']}, but " if items[path]["result"] != "unchanged" else ""
             items[path]["result"], items[path]["error"] = "failed", f"{done}not published: {why}"
             ready.remove(path)
         batch.queued += [Target(str(items[path]["id"]), path) for path in ready]
 
 
-def _set(batch: Batch) -> Steps[None]:
+async def _set(batch: Batch) -> None:
     """Set the schedules and orchestrations of built transforms: only published ones can have them."""
     items: dict[str, ItemResult] = batch.note["items"]
     given = batch.note.get("settings", {})
@@ -358,14 +358,14 @@ def _set(batch: Batch) -> Steps[None]:
             continue
         try:
             if settings.orchestration_id:
-                yield from ask(
+                await send(
                     transforms.attach_orchestration(item["id"], orchestration_workflow_id=settings.orchestration_id)
                 )
             elif settings.orchestration_id is not None:
-                yield from ask(transforms.detach_orchestration(item["id"]))
+                await send(transforms.detach_orchestration(item["id"]))
             if settings.schedule is not None:
                 cron = None if settings.schedule == NO_SCHEDULE else settings.schedule
-                yield from ask(repeatable(transforms.update(item["id"], cron_expression=cron)))
+                await send(repeatable(transforms.update(item["id"], cron_expression=cron)))
         except _ABOUT_ONE as error:
             item["result"], item["error"] = "failed", f"its schedule or orchestration was not set: {in_one_line(error)}"
         else:
@@ -373,7 +373,7 @@ def _set(batch: Batch) -> Steps[None]:
         del given[path]
 
 
-def _delete(batch: Batch) -> Steps[None]:
+async def _delete(batch: Batch) -> None:
     """Delete orphans, unless a transform was not deployed: it may still read them."""
     items: dict[str, ItemResult] = batch.note["items"]
     in_vain = any(item["result"] in _BAD for item in items.values())
@@ -387,7 +387,7 @@ def _delete(batch: Batch) -> Steps[None]:
             item["result"], item["error"] = "failed", f"not deleted: {', '.join(orphan['read_by'])} reads it"
         else:
             try:
-                yield from ask(transforms.delete(orphan["id"]))
+                await send(transforms.delete(orphan["id"]))
             except NotFoundError:
                 pass
             except _ABOUT_ONE as error:

@@ -9,7 +9,7 @@ from airflow_provider_datapipe.api.endpoints import reverse_etl_syncs
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.changes.transform_folder import CyclicTransformsError, DesiredTransform, levels, reads
 from airflow_provider_datapipe.changes.transform_state import folder_of, path_in_service
-from airflow_provider_datapipe.runs.steps import Steps, ask_all
+from airflow_provider_datapipe.flows import list_all
 
 
 class Orphan(TypedDict):
@@ -25,12 +25,12 @@ class Orphan(TypedDict):
     read_by: list[str]
 
 
-def in_order_of_deletion(
+async def in_order_of_deletion(
     orphans: Sequence[Transform],
     desired: Sequence[DesiredTransform],
     there: Mapping[str, Sequence[Transform]],
     raw_tags: Collection[str],
-) -> Steps[list[Orphan]]:
+) -> list[Orphan]:
     """
     Return transforms in an order in which each is deleted before those that it reads, with their remaining readers.
 
@@ -48,7 +48,7 @@ def in_order_of_deletion(
     read = reads([*stays.values(), *goes.values()], raw_tags)
     readers = {path: [reader for reader in sorted(stays) if path in read[reader]] for path in goes}
     senders: dict[str, list[str]] = {}
-    for sending in (yield from ask_all(reverse_etl_syncs.list_())):
+    for sending in await list_all(reverse_etl_syncs.list_()):
         told = f"the reverse ETL sync {sending.id}"
         senders.setdefault(sending.transform_id or sending.source_id, []).append(told)
     among = {path: [other for other in read[path] if other in goes] for path in goes}

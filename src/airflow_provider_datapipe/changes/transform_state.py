@@ -11,8 +11,8 @@ from airflow_provider_datapipe.api.models.transforms import Transform, Transform
 from airflow_provider_datapipe.changes.comparable import UNKNOWN, Schedule
 from airflow_provider_datapipe.changes.transform_folder import Attachment, DesiredTransform, levels, path_of
 from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE, schedule_change
+from airflow_provider_datapipe.flows import list_all
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
-from airflow_provider_datapipe.runs.steps import Steps, ask_all
 
 
 def folder_of(transform: Transform) -> str:
@@ -25,10 +25,10 @@ def path_in_service(transform: Transform) -> str:
     return path_of(folder_of(transform), transform.name)
 
 
-def all_by_path() -> Steps[dict[str, list[Transform]]]:
+async def all_by_path() -> dict[str, list[Transform]]:
     """Return all transforms, by folder and name."""
     # Pages can contain duplicates if the list changes between the requests.
-    listed = {each.id: each for each in (yield from ask_all(transforms.list_()))}
+    listed = {each.id: each for each in (await list_all(transforms.list_()))}
     there: dict[str, list[Transform]] = {}
     for each in listed.values():
         there.setdefault(path_in_service(each), []).append(each)
@@ -106,11 +106,11 @@ class Orchestrations:
         return known.name
 
 
-def orchestrations_of(desired: Sequence[DesiredTransform]) -> Steps[Orchestrations]:
+async def orchestrations_of(desired: Sequence[DesiredTransform]) -> Orchestrations:
     """Return the orchestrations of the service. They are read only if a desired transform refers to one."""
     if not any(each.orchestration is not None for each in desired):
         return Orchestrations([])
-    return Orchestrations((yield from ask_all(orchestrations.list_())))
+    return Orchestrations(await list_all(orchestrations.list_()))
 
 
 @dataclass(frozen=True, slots=True)

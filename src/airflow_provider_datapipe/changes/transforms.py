@@ -20,6 +20,7 @@ from airflow_provider_datapipe.changes.comparable import (
 )
 from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, path_of
 from airflow_provider_datapipe.changes.values import choice
+from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.errors import RunError
 from airflow_provider_datapipe.runs.kinds import KINDS
@@ -28,7 +29,6 @@ from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import Record, Records, key_of
 from airflow_provider_datapipe.runs.reference import Reference, RunResult, Target
 from airflow_provider_datapipe.runs.rendered import text
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 from airflow_provider_datapipe.runs.targets import folder_of, orchestration_target, required, transform_target
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
 
@@ -90,7 +90,7 @@ def desired(
     )
 
 
-def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend: bool = False) -> Steps[Batch]:
+async def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend: bool = False) -> Batch:
     """
     Create a transform, update the fields that differ, or leave it unchanged.
 
@@ -103,12 +103,12 @@ def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend:
     :returns: a batch with the publication to start, the build to wait for, or neither; and notes for :func:`conclude`.
     :raises AmbiguousNameError: if several transforms have the name.
     """
-    there, is_new = yield from created_once(
+    there, is_new = await created_once(
         lambda: _named(wanted.name, wanted.folder_path), transforms.create(**definition_of(wanted))
     )
     differing = {} if is_new else differences(wanted, there)
     if differing:
-        there = yield from ask(repeatable(transforms.update(there.id, **differing)))
+        there = await send(repeatable(transforms.update(there.id, **differing)))
     target = Target(there.id, wanted.path)
     batch = Batch(KIND)
     batch.note = {
@@ -117,7 +117,7 @@ def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend:
         "action": "created" if is_new else "updated" if differing else "none",
         "published": False,
     }
-    due = (yield from due_of(there, is_changed=bool(BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
+    due = (await due_of(there, is_changed=bool(BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
     sends_unknown = resend or is_new or bool(differing) or due is Due.PUBLICATION
     schedule = schedule_change(wanted, there, sends_unknown=sends_unknown)
     batch.note["schedule"] = None if schedule is UNKNOWN else schedule
@@ -136,13 +136,13 @@ def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend:
     return batch
 
 
-def conclude(batch: Batch) -> Steps[None]:
+async def conclude(batch: Batch) -> None:
     """Set the schedule if it differs and the build has not failed. Only published transforms have a schedule."""
     schedule = batch.note["schedule"]
     if schedule is None or any(error_of(end) for end in batch.ended):
         return
     cron = None if schedule == NO_SCHEDULE else schedule
-    yield from ask(repeatable(transforms.update(batch.note["transform_id"], cron_expression=cron)))
+    await send(repeatable(transforms.update(batch.note["transform_id"], cron_expression=cron)))
     batch.note["schedule"] = None
     if batch.note["action"] == "none":
         batch.note["action"] = "updated"
@@ -190,7 +190,7 @@ def schedule_change(wanted: DesiredTransform, there: Transform, *, sends_unknown
     return UNKNOWN if shown is UNKNOWN and not sends_unknown else wanted.cron_expression
 
 
-def due_of(there: Transform, *, is_changed: bool) -> Steps[Due]:
+async def due_of(there: Transform, *, is_changed: bool) -> Due:
     """
     Return the next step that is necessary to build the current definition of a transform.
 
@@ -204,7 +204,7 @@ def due_of(there: Transform, *, is_changed: bool) -> Steps[Due]:
     outcome = KINDS[KIND].read(Reference(KIND, there.id, there.name), there).outcome
     if outcome is Outcome.FAILED:
         return Due.PUBLICATION
-    newest = yield from ask(transforms.versions(there.id, limit=1))
+    newest = await send(transforms.versions(there.id, limit=1))
     if not newest.data or not newest.data[0].is_published:
         return Due.PUBLICATION
     return Due.NOTHING if outcome is Outcome.SUCCEEDED else Due.PATIENCE
@@ -229,48 +229,46 @@ def repeatable(request: Request[Transform]) -> Request[Transform]:
     return replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
 
 
-def delete(
+async def delete(
     transform_id: str | None, transform_name: str | None, folder_path: str | None, if_missing: IfMissing
-) -> Steps[Change]:
+) -> Change:
     """Delete a transform, and its view or table."""
     finding = transform_target(transform_id, transform_name, folder_path, {})
-    return (yield from deletion(KIND, finding, transforms.get, transforms.delete, if_missing))
+    return await deletion(KIND, finding, transforms.get, transforms.delete, if_missing)
 
 
-def attach(
+async def attach(
     transform_id: str | None,
     transform_name: str | None,
     folder_path: str | None,
     *,
     orchestration_id: str | None,
     orchestration_name: str | None,
-) -> Steps[Change]:
+) -> Change:
     """Attach a published transform to an orchestration."""
-    orchestration = yield from orchestration_target(orchestration_id, orchestration_name)
-    before = yield from _transform(transform_id, transform_name, folder_path)
-    after = yield from ask(
-        transforms.attach_orchestration(before.id, orchestration_workflow_id=orchestration.resource_id)
-    )
+    orchestration = await orchestration_target(orchestration_id, orchestration_name)
+    before = await _transform(transform_id, transform_name, folder_path)
+    after = await send(transforms.attach_orchestration(before.id, orchestration_workflow_id=orchestration.resource_id))
     changed = before.orchestration_workflow_id != orchestration.resource_id
     return _changed(after, action="attached", changed=changed)
 
 
-def detach(
+async def detach(
     transform_id: str | None, transform_name: str | None, folder_path: str | None, cron_expression: str | None
-) -> Steps[Change]:
+) -> Change:
     """Detach a transform from its orchestration."""
     cron = cron_expression if cron_expression is None else required("cron_expression", cron_expression)
-    before = yield from _transform(transform_id, transform_name, folder_path)
-    after = yield from ask(transforms.detach_orchestration(before.id, cron_expression=cron))
+    before = await _transform(transform_id, transform_name, folder_path)
+    after = await send(transforms.detach_orchestration(before.id, cron_expression=cron))
     changed = before.orchestration_workflow_id is not None or cron not in (None, before.cron_expression)
     is_hidden = cron is not None and schedule_of_transform(after) is UNKNOWN
     warnings = [not_verified(CRON_EXPRESSION, f"transform {after.name}")] if is_hidden else []
     return _changed(after, action="detached", changed=changed, warnings=warnings)
 
 
-def _named(name: str, folder_path: str) -> Steps[Transform | None]:
+async def _named(name: str, folder_path: str) -> Transform | None:
     """Return the transform with exactly this name and folder; None if there is none."""
-    listed = yield from ask_all(transforms.list_(name=name, folder_path=folder_path or None))
+    listed = await list_all(transforms.list_(name=name, folder_path=folder_path or None))
     found = [each for each in listed if (each.name, each.folder_path.strip("/")) == (name, folder_path)]
     if len(found) > 1:
         ids = ", ".join(sorted(each.id for each in found))
@@ -280,9 +278,9 @@ def _named(name: str, folder_path: str) -> Steps[Transform | None]:
     return found[0] if found else None
 
 
-def _transform(transform_id: str | None, transform_name: str | None, folder_path: str | None) -> Steps[Transform]:
-    target = yield from transform_target(transform_id, transform_name, folder_path, {})
-    return (yield from ask(transforms.get(target.resource_id)))
+async def _transform(transform_id: str | None, transform_name: str | None, folder_path: str | None) -> Transform:
+    target = await transform_target(transform_id, transform_name, folder_path, {})
+    return await send(transforms.get(target.resource_id))
 
 
 def _changed(transform: Transform, *, action: str, changed: bool, warnings: Sequence[str] = ()) -> Change:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.steps import Steps
 
 _RENDERERS = {"op_args": "py", "op_kwargs": "py", "sql_template": "sql"}
 
@@ -46,8 +45,8 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
         self._do_render_template_fields(self, fields, context, self.get_template_env(), set())
         self._known = {name: getattr(self, name) for name in computed}
 
-    def _begin(self) -> Steps[Batch]:
-        batch = yield from super()._begin()
+    async def _begin(self) -> Batch:
+        batch = await super()._begin()
         # Trigger arguments are JSON. Decimals and dates become text, as in the comparison.
         batch.note["computed"] = {
             name: value if isinstance(value, str | int | float | None) else str(value)

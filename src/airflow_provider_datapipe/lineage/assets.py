@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import Dataset
 
     from airflow_provider_datapipe.runs.reference import Target
-    from airflow_provider_datapipe.runs.steps import Steps
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +61,5 @@ def _dataset_of(asset: Asset) -> Dataset | None:
     return Dataset(namespace=written.namespace, name=written.name, facets=written.facets)
 
 
-def _given(target: Target) -> Steps[list[Target]]:
-    yield from ()
+async def _given(target: Target) -> list[Target]:
     return [target]

@@ -12,6 +12,7 @@ import httpx
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.flows import Flow, run_blocking
 from airflow_provider_datapipe.hooks.connection import settings_of
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.lineage.asking import Asker, Budget, budget_of
@@ -20,7 +21,6 @@ from airflow_provider_datapipe.lineage.facets import operator_lineage
 from airflow_provider_datapipe.lineage.names import Naming
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps, drive
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class TaskOfRuns:
 
     conn_id: str
     kind: str
-    targets: Callable[[], Steps[list[Target]]]
+    targets: Callable[[], Flow[list[Target]]]
     queries: Callable[[], Mapping[str, str]] = field(default=dict)
     version: str | None = None
     batch: Batch | None = None
@@ -74,8 +74,8 @@ def lineage_of_task(task: TaskOfRuns, budget: Budget | None = None) -> OperatorL
         log.warning("OpenLineage is told nothing of what this task reads and writes: %s", error)
         return None
     try:
-        work = drive(_work(task), asker.send, _no_pause)
-        lineage = drive(lineage_of(work, naming), asker.send, _no_pause)
+        work = run_blocking(_work(task), asker.send, _no_pause)
+        lineage = run_blocking(lineage_of(work, naming), asker.send, _no_pause)
     finally:
         asker.close()
     if problem := asker.problem or lineage.problem:
@@ -98,7 +98,7 @@ def naming_of(settings: Settings, extra: Mapping[str, Any]) -> Naming:
         return Naming.of(netloc)
 
 
-def _work(task: TaskOfRuns) -> Steps[Work]:
+async def _work(task: TaskOfRuns) -> Work:
     """Return the work of a task: from its runs, or from its arguments before the runs start."""
     batch = task.batch
     queries: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def _work(task: TaskOfRuns) -> Steps[Work]:
     if batch is None:
         found: list[Target] = []
         with suppress(DatapipeError, ValueError, TypeError):
-            found = yield from task.targets()
+            found = await task.targets()
         return Work(task.kind, found, {}, queries, task.version)
     known = [*(end.reference for end in batch.ended), *batch.waiting]
     targets = {each.resource_id: Target(each.resource_id, each.name, sync_id=each.sync_id) for each in known}

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.records import Records, Store
     from airflow_provider_datapipe.runs.reference import RunResult, Target
     from airflow_provider_datapipe.runs.start import StartPolicy
-    from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.wait import End, WaitPolicy
 
 
@@ -221,7 +221,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         finally:
             hook.close()
 
-    def _begin(self) -> Steps[Batch]:
+    def _begin(self) -> Flow[Batch]:
         """Return the runs to start."""
         raise NotImplementedError
 
@@ -253,9 +253,8 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         run_id = next((each.run_id for each in batch.references), None) if self._alone else None
         show_link(self, context, address_of(hook.page_template, *self._works_on(batch), run_id))
 
-    def _go_on(self, batch: Batch) -> Steps[None]:
+    async def _go_on(self, batch: Batch) -> None:
         """Do further work when all runs have ended. It can queue further runs."""
-        yield from ()
 
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
         """Return the result, and the error that fails the task, if there is one."""
@@ -335,9 +334,8 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         """Return the inputs and outputs of the task for OpenLineage, and the error."""
         return self.get_openlineage_facets_on_start()
 
-    def _lineage_targets(self) -> Steps[list[Target]]:
+    async def _lineage_targets(self) -> list[Target]:
         """Return the resources whose runs the task starts, for lineage. Starts no run."""
-        yield from ()
         return []
 
     def _lineage_queries(self) -> dict[str, str]:
@@ -485,18 +483,18 @@ def records_of(context: Context) -> Records:
 class DatapipeSingleRunOperator(DatapipeRunOperator):
     """Base class of operators with one run. They return its :class:`~.runs.reference.RunResult`."""
 
-    def _target(self) -> Steps[Target]:
+    def _target(self) -> Flow[Target]:
         """Return the resource whose run the task starts."""
         raise NotImplementedError
 
-    def _begin(self) -> Steps[Batch]:
+    async def _begin(self) -> Batch:
         from airflow_provider_datapipe.runs.batch import Batch
 
-        target = yield from self._target()
+        target = await self._target()
         return Batch(self.kind, queued=[target])
 
-    def _lineage_targets(self) -> Steps[list[Target]]:
-        return [(yield from self._target())]
+    async def _lineage_targets(self) -> list[Target]:
+        return [(await self._target())]
 
     def _finish(self, batch: Batch) -> tuple[RunResult, Exception | None]:
         from airflow_provider_datapipe.runs.verdict import result_of

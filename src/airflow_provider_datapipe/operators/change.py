@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.flows import Flow
 
 
 class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
@@ -62,7 +62,7 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
             raise error
         return result
 
-    def _change(self) -> Steps[Any]:
+    def _change(self) -> Flow[Any]:
         """Return the flow of the change; most return a :class:`~airflow_provider_datapipe.changes.change.Change`."""
         raise NotImplementedError
 

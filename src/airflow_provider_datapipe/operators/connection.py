@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.changes.connections import Opened
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.flows import Flow
 
 
 class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
@@ -110,7 +110,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
             notifier({**context, **told})
         return result_of(opened, show=show)
 
-    def _change(self) -> Steps[Opened]:
+    def _change(self) -> Flow[Opened]:
         from airflow_provider_datapipe.changes import connections
 
         return connections.open_bridge(
@@ -172,7 +172,7 @@ class ConnectionDeleteOperator(DatapipeChangeOperator):
         self.if_used = if_used
         self.if_missing = if_missing
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import connections
 
         return connections.delete(

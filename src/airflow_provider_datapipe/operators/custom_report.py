@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.changes.custom_reports import ReportsResult
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.runs.records import Records
-    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class CustomReportsCreateOperator(DatapipeChangeOperator):
@@ -83,7 +83,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         self._records = records_of(context)
         return super().execute(context)
 
-    def _change(self) -> Steps[ReportsResult]:
+    def _change(self) -> Flow[ReportsResult]:
         from airflow_provider_datapipe.changes import custom_reports
         from airflow_provider_datapipe.runs.records import NoRecords
 

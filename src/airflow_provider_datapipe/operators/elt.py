@@ -12,10 +12,10 @@ from airflow_provider_datapipe.operators.base import DatapipeRunOperator, Datapi
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.reference import Target
-    from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.sync import SyncResult
 
 
@@ -65,7 +65,7 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
         # The sync of a name is known before its stream.
         return ("elt_sync", self.sync_id) if self.stream_id is None else ("elt_stream", self.stream_id)
 
-    def _target(self) -> Steps[Target]:
+    def _target(self) -> Flow[Target]:
         from airflow_provider_datapipe.runs.targets import stream_target
 
         return stream_target(self.stream_id, self.sync_id, self.stream_name, {"full_refresh": self.full_refresh})
@@ -132,18 +132,16 @@ class EltSyncRunOperator(DatapipeRunOperator):
             for key in {each.resource_id, each.name} & links.keys():
                 show_link(self, context, address, links[key])
 
-    def _begin(self) -> Steps[Batch]:
+    async def _begin(self) -> Batch:
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.sync import targets_of_sync
         from airflow_provider_datapipe.runs.targets import required
 
         chosen = [self.streams] if isinstance(self.streams, str) else self.streams
-        targets = yield from targets_of_sync(
-            required("sync_id", self.sync_id), chosen, {"full_refresh": self.full_refresh}
-        )
+        targets = await targets_of_sync(required("sync_id", self.sync_id), chosen, {"full_refresh": self.full_refresh})
         return Batch(self.kind, queued=targets, at_a_time=self.max_active_streams)
 
-    def _lineage_targets(self) -> Steps[list[Target]]:
+    def _lineage_targets(self) -> Flow[list[Target]]:
         from airflow_provider_datapipe.runs.sync import streams_of_sync
         from airflow_provider_datapipe.runs.targets import required
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from airflow_provider_datapipe.changes.change import Change
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.runs.reference import Target
-    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class DatapipeEltSyncOperator(DatapipeChangeOperator):
@@ -69,7 +69,7 @@ class DatapipeEltStreamOperator(DatapipeChangeOperator):
         self.sync_id = sync_id
         self.destination_schema_name = destination_schema_name
 
-    def _target(self) -> Steps[Target]:
+    def _target(self) -> Flow[Target]:
         from airflow_provider_datapipe.changes import elt_streams
 
         return elt_streams.target(self.stream_id, self.sync_id, self.destination_schema_name, self.stream_name)
@@ -130,7 +130,7 @@ class EltSyncCreateOperator(DatapipeChangeOperator):
         self.data_start_date = data_start_date
         self.if_exists = if_exists
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.create(
@@ -167,7 +167,7 @@ class EltSyncUpdateOperator(DatapipeEltSyncOperator):
         self.sync_interval = sync_interval
         self.elt_settings = elt_settings
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.update(
@@ -189,7 +189,7 @@ class EltSyncEnableOperator(DatapipeEltSyncOperator):
 
     endpoints = ("elt_syncs.enable",)
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.switch(self.sync_id, self.destination_schema_name, on=True)
@@ -206,7 +206,7 @@ class EltSyncDisableOperator(DatapipeEltSyncOperator):
 
     endpoints = ("elt_syncs.disable",)
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.switch(self.sync_id, self.destination_schema_name, on=False)
@@ -242,7 +242,7 @@ class EltSyncDeleteOperator(DatapipeEltSyncOperator):
         self.remove_data_references = remove_data_references
         self.if_missing = if_missing
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.delete(
@@ -274,7 +274,7 @@ class EltSyncAddStreamsOperator(DatapipeEltSyncOperator):
         super().__init__(**kwargs)
         self.source_streams = source_streams
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.add_streams(self.sync_id, self.destination_schema_name, self.source_streams)
@@ -307,7 +307,7 @@ class EltSyncAttachOperator(DatapipeEltSyncOperator):
         self.orchestration_id = orchestration_id
         self.orchestration_name = orchestration_name
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.attach(
@@ -327,7 +327,7 @@ class EltSyncDetachOperator(DatapipeEltSyncOperator):
 
     endpoints = ("elt_syncs.detach_orchestration",)
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.detach(self.sync_id, self.destination_schema_name)
@@ -353,7 +353,7 @@ class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
         super().__init__(**kwargs)
         self.reset_history_table = reset_history_table
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_streams
 
         return elt_streams.request_full_refresh(self._target(), reset_history_table=self.reset_history_table)
@@ -371,7 +371,7 @@ class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
 
     endpoints = ("elt_streams.cancel_full_refresh",)
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_streams
 
         return elt_streams.cancel_full_refresh(self._target())
@@ -395,7 +395,7 @@ class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
         super().__init__(**kwargs)
         self.sync_interval = sync_interval
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_streams
 
         return elt_streams.set_interval(self._target(), self.sync_interval)
@@ -413,7 +413,7 @@ class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
 
     endpoints = ("elt_streams.clear_sync_interval",)
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_streams
 
         return elt_streams.clear_interval(self._target())
@@ -437,7 +437,7 @@ class EltStreamDeleteOperator(DatapipeEltStreamOperator):
         super().__init__(**kwargs)
         self.if_missing = if_missing
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import elt_streams
 
         return elt_streams.delete(self._target(), self.if_missing)

@@ -9,8 +9,8 @@ from airflow_provider_datapipe.arguments import exactly_one
 from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
 
 if TYPE_CHECKING:
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.runs.reference import Target
-    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class OrchestrationRunOperator(DatapipeSingleRunOperator):
@@ -40,7 +40,7 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
         self.orchestration_name = orchestration_name
         self._declare_assets()
 
-    def _target(self) -> Steps[Target]:
+    def _target(self) -> Flow[Target]:
         from airflow_provider_datapipe.runs.targets import orchestration_target
 
         return orchestration_target(self.orchestration_id, self.orchestration_name)

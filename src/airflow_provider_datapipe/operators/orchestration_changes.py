@@ -10,7 +10,7 @@ from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.flows import Flow
 
 
 class OrchestrationCreateOperator(DatapipeChangeOperator):
@@ -48,7 +48,7 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
         self.cron_schedule = cron_schedule
         self.if_exists = if_exists
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import orchestrations
 
         return orchestrations.create(self.name, self.cron_schedule, self.if_exists)
@@ -93,7 +93,7 @@ class OrchestrationUpdateOperator(DatapipeChangeOperator):
         self.new_name = new_name
         self.cron_schedule = cron_schedule
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import orchestrations
 
         return orchestrations.update(
@@ -140,7 +140,7 @@ class OrchestrationDeleteOperator(DatapipeChangeOperator):
         self.cron_schedule = cron_schedule
         self.if_missing = if_missing
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import orchestrations
 
         return orchestrations.delete(

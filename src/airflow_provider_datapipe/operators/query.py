@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
     from airflow_provider_datapipe.changes.query_previews import QueryResult
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class DatapipeSqlOperator(DatapipeRunOperator):
@@ -96,7 +96,7 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
     def _lineage_queries(self) -> dict[str, str]:
         return self._queries()
 
-    def _begin(self) -> Steps[Batch]:
+    def _begin(self) -> Flow[Batch]:
         from airflow_provider_datapipe.changes import query_previews
 
         return query_previews.begin(self._queries())
@@ -107,10 +107,10 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
         template = hook.page_template if hook.named_pages else None
         show_link(self, context, address_of(template, self.kind, query_id))
 
-    def _go_on(self, batch: Batch) -> Steps[None]:
+    async def _go_on(self, batch: Batch) -> None:
         from airflow_provider_datapipe.changes.query_previews import read_rows
 
-        self._results = yield from read_rows(batch, self._rows_needed())
+        self._results = await read_rows(batch, self._rows_needed())
 
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
         from airflow_provider_datapipe.runs.verdict import error_of, result_of

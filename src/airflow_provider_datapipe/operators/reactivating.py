@@ -8,9 +8,12 @@ from airflow_provider_datapipe.operators.base import records_of
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.changes.reverse_etl import Earlier
+    from airflow_provider_datapipe.flows import Flow
 
 
 class ReactivatingOperator(DatapipeChangeOperator):
@@ -32,10 +35,10 @@ class ReactivatingOperator(DatapipeChangeOperator):
         try:
             return super().execute(context)
         except DatapipeError:
-            # The steps of the change have already tried to activate the sync again.
+            # The flow of the change has already tried to activate the sync again.
             raise
         except BaseException:
-            # Such as a task timeout, which interrupts the steps of the change.
+            # Such as a task timeout, which interrupts the flow of the change.
             self._activate(restore)
             raise
 
@@ -53,7 +56,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
 
         return self._under_change or Earlier(NoRecords())
 
-    def _activate(self, steps: Any) -> None:
+    def _activate(self, flow: Callable[[Earlier], Flow[None]]) -> None:
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 
@@ -63,7 +66,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
         names = ", ".join(earlier.pending)
         hook = DatapipeHook(self.datapipe_conn_id)
         try:
-            hook.run(steps(earlier))
+            hook.run(flow(earlier))
             self.log.warning("Reverse ETL sync %s is active again, as before this task.", names)
         except DatapipeError:
             self.log.exception(

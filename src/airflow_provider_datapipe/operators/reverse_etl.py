@@ -12,8 +12,8 @@ from airflow_provider_datapipe.operators.base import (
 )
 
 if TYPE_CHECKING:
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.runs.reference import Target
-    from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.wait import End
 
 #: The most failed records that a request returns.
@@ -84,7 +84,7 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     def _records_shown(self) -> int:
         return self.show_failed_records
 
-    def _target(self) -> Steps[Target]:
+    def _target(self) -> Flow[Target]:
         from airflow_provider_datapipe.runs.targets import by_id
 
         options = {"retry_failed_records": _records(self.retry_failed_records)}

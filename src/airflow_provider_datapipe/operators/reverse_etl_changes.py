@@ -12,7 +12,7 @@ from airflow_provider_datapipe.operators.reactivating import ReactivatingOperato
 if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.changes.reverse_etl import Definition
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.flows import Flow
 
 
 def _at_most_one(**given: object) -> None:
@@ -165,7 +165,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
         self.destination_connection_label = destination_connection_label
         self.if_exists = if_exists
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import reverse_etl
 
         return reverse_etl.create(
@@ -256,7 +256,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
         self.reverse_etl_sync_id = reverse_etl_sync_id
         self.enabled = enabled
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import reverse_etl
 
         return reverse_etl.update(
@@ -286,7 +286,7 @@ class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
         super().__init__(**kwargs)
         self.reverse_etl_sync_id = reverse_etl_sync_id
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import reverse_etl
 
         return reverse_etl.switch(self.reverse_etl_sync_id, on=True)
@@ -310,7 +310,7 @@ class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
         super().__init__(**kwargs)
         self.reverse_etl_sync_id = reverse_etl_sync_id
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import reverse_etl
 
         return reverse_etl.switch(self.reverse_etl_sync_id, on=False)
@@ -338,7 +338,7 @@ class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
         self.reverse_etl_sync_id = reverse_etl_sync_id
         self.if_missing = if_missing
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import reverse_etl
 
         return reverse_etl.delete(self.reverse_etl_sync_id, self.if_missing)
@@ -389,7 +389,7 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
         self.reason = reason
         self.reason_pattern = reason_pattern
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import reverse_etl
 
         return reverse_etl.retry_failed(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.changes.schedules import Noted
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.flows import Flow
 
 #: Keys of XComs with which the three tasks share their progress.
 _BEGUN = "datapipe_schedule_begun"
@@ -129,7 +129,7 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
         records.set(_KEPT, noted)
         return noted
 
-    def _change(self) -> Steps[Noted]:
+    def _change(self) -> Flow[Noted]:
         from airflow_provider_datapipe.changes import schedules
 
         finding = schedules.find(
@@ -216,7 +216,7 @@ class ScheduleTakeOffOperator(_NotedOperator):
         context["ti"].xcom_push(key=_TAKEN, value=read_note(self.noted)["round"])
         return result
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import schedules
 
         return schedules.take_off(schedules.read_note(self.noted), self._means)
@@ -282,10 +282,10 @@ class SchedulePutBackOperator(_NotedOperator):
         context["ti"].xcom_push(key=_OVER, value=read_note(self.noted)["round"])
         return result
 
-    def _change(self) -> Steps[Change]:
+    async def _change(self) -> Change:
         from airflow_provider_datapipe.changes import schedules
 
-        result, said = yield from schedules.put_back(
+        result, said = await schedules.put_back(
             schedules.read_note(self.noted), self._means, left_whole=self._left_whole, if_changed=self.if_changed
         )
         for line in said:

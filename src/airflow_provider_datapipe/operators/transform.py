@@ -9,8 +9,8 @@ from airflow_provider_datapipe.arguments import exactly_one
 from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
 
 if TYPE_CHECKING:
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.runs.reference import Target
-    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class TransformPublishOperator(DatapipeSingleRunOperator):
@@ -71,7 +71,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         self.new_folder_path = new_folder_path
         self._declare_assets()
 
-    def _target(self) -> Steps[Target]:
+    def _target(self) -> Flow[Target]:
         from airflow_provider_datapipe.runs.targets import required, transform_target
 
         if self.materialization not in (None, "view", "table"):
@@ -130,7 +130,7 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
         self.folder_path = folder_path
         self._declare_assets()
 
-    def _target(self) -> Steps[Target]:
+    def _target(self) -> Flow[Target]:
         from airflow_provider_datapipe.runs.targets import transform_target
 
         return transform_target(self.transform_id, self.transform_name, self.folder_path, {"rematerialize": True})

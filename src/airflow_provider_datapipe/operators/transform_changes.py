@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.transform_bulk import BulkResult, ItemResult
     from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
     from airflow_provider_datapipe.changes.transforms import DeployResult
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.records import Records
-    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class TransformDeployOperator(DatapipeSqlOperator):
@@ -96,7 +96,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
         result: DeployResult = super().execute(context)
         return result
 
-    def _begin(self) -> Steps[Batch]:
+    def _begin(self) -> Flow[Batch]:
         from airflow_provider_datapipe.changes.transforms import deploy, desired
         from airflow_provider_datapipe.changes.values import flag
 
@@ -117,7 +117,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
     def _lineage_queries(self) -> dict[str, str]:
         return {"sql_template": self.sql_template}
 
-    def _go_on(self, batch: Batch) -> Steps[None]:
+    def _go_on(self, batch: Batch) -> Flow[None]:
         from airflow_provider_datapipe.changes.transforms import conclude
 
         return conclude(batch)
@@ -294,7 +294,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
     def _alone(self) -> bool:
         return False
 
-    def _begin(self) -> Steps[Batch]:
+    def _begin(self) -> Flow[Batch]:
         from airflow_provider_datapipe.changes.transform_bulk import begin
         from airflow_provider_datapipe.changes.values import flag
         from airflow_provider_datapipe.runs.targets import folder_of
@@ -309,7 +309,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
             resend=self._is_retry,
         )
 
-    def _go_on(self, batch: Batch) -> Steps[None]:
+    def _go_on(self, batch: Batch) -> Flow[None]:
         from airflow_provider_datapipe.changes.transform_bulk import go_on
 
         return go_on(batch)
@@ -426,7 +426,7 @@ class TransformDeleteOperator(DatapipeTransformOperator):
         super().__init__(**kwargs)
         self.if_missing = if_missing
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import transforms
 
         return transforms.delete(self.transform_id, self.transform_name, self.folder_path, self.if_missing)
@@ -459,7 +459,7 @@ class TransformAttachOperator(DatapipeTransformOperator):
         self.orchestration_id = orchestration_id
         self.orchestration_name = orchestration_name
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import transforms
 
         return transforms.attach(
@@ -491,7 +491,7 @@ class TransformDetachOperator(DatapipeTransformOperator):
         super().__init__(**kwargs)
         self.cron_expression = cron_expression
 
-    def _change(self) -> Steps[Change]:
+    def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.changes import transforms
 
         return transforms.detach(self.transform_id, self.transform_name, self.folder_path, self.cron_expression)

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
+from airflow_provider_datapipe.flows import send, sleep
 from airflow_provider_datapipe.runs.conflicts import Blocked, RunSkipped
 from airflow_provider_datapipe.runs.contact_lines import ContactLog, LogLine
 from airflow_provider_datapipe.runs.errors import RunConflictError
@@ -20,7 +21,6 @@ from airflow_provider_datapipe.runs.progress import Progress, Tell
 from airflow_provider_datapipe.runs.records import Record, Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.start import StartPolicy, start
-from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
 
 #: The shortest pause of a wait in seconds, so that rounding does not cause a busy loop.
@@ -130,14 +130,14 @@ class Batch:
         )
 
 
-def start_queued(
+async def start_queued(
     batch: Batch,
     records: Records,
     policy: StartPolicy,
     *,
     alone: bool,
     clock: Callable[[], float] = time.time,
-) -> Steps[None]:
+) -> None:
     """
     Start queued runs, up to the limit of the batch.
 
@@ -155,7 +155,7 @@ def start_queued(
         target = batch.queued[0]
         reference = Reference.to(batch.kind, target)
         try:
-            seen = yield from start(kind, target, records, policy, clock)
+            seen = await start(kind, target, records, policy, clock)
         except Blocked as blocked:
             batch.hindered.append(Hindered(blocked.observation.reference, target))
         except DatapipeError as error:
@@ -301,13 +301,13 @@ class BatchWait:
         batch.poll_after = max([asked_until, *(watch.poll_after or 0.0 for watch in self._targets)]) or None
 
 
-def wait_for_some(
+async def wait_for_some(
     batch: Batch,
     policy: WaitPolicy,
     clock: Callable[[], float] = time.time,
     tell: Tell | None = None,
     until: float = inf,
-) -> Steps[None]:
+) -> None:
     """
     Wait until a queued run can be started, or, with an empty queue, until every run has ended.
 
@@ -327,13 +327,13 @@ def wait_for_some(
         look = None if ends else looks.next(clock())
         if look is not None:
             try:
-                answer = yield from ask(look.request)
+                answer = await send(look.request)
             except DatapipeError as error:
                 ends = looks.failed(look, error, clock())
             else:
                 ends = looks.answered(look, answer, clock())
         elif not ends:
-            yield Pause(max(min(looks.wake_at(clock()), until) - clock(), _SHORTEST_PAUSE))
+            await sleep(max(min(looks.wake_at(clock()), until) - clock(), _SHORTEST_PAUSE))
         for watch, end in ends:
             for gone in wait.take(watch, end):
                 looks.discard(gone)
@@ -344,7 +344,7 @@ def wait_for_some(
             tell(logging.INFO, progress.line(clock(), is_lost=looks.contact.lost is not None))
 
 
-def run_batch(
+async def run_batch(
     batch: Batch,
     records: Records,
     start_policy: StartPolicy,
@@ -354,7 +354,7 @@ def run_batch(
     clock: Callable[[], float] = time.time,
     tell: Tell | None = None,
     limit: Callable[[Batch], float] | None = None,
-) -> Steps[None]:
+) -> None:
     """
     Start the runs of a batch and wait until all have ended, or until a wait exceeds a limit.
 
@@ -369,9 +369,9 @@ def run_batch(
         ended; None for no limit.
     """
     while not batch.is_over:
-        yield from start_queued(batch, records, start_policy, alone=alone, clock=clock)
+        await start_queued(batch, records, start_policy, alone=alone, clock=clock)
         until = inf if limit is None else clock() + limit(batch)
-        yield from wait_for_some(batch, wait_policy, clock, tell, until)
+        await wait_for_some(batch, wait_policy, clock, tell, until)
         if clock() >= until and not batch.has_room:
             return
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.flows import Flow
 from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.steps import Steps
 from airflow_provider_datapipe.runs.targets import required
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
 from airflow_provider_datapipe.runs.wait import End
@@ -76,7 +76,7 @@ class Condition(ABC):
         self.fields = {name: value for name, value in fields.items() if value is not None}
 
     @abstractmethod
-    def check(self, now: float) -> Steps[Check]:
+    def check(self, now: float) -> Flow[Check]:
         """
         Check the condition once.
 

@@ -1,5 +1,5 @@
 """
-Conditions of sensors, checked as a series of steps, in a worker or in the triggerer.
+Conditions of sensors, checked by flows, in a worker or in the triggerer.
 
 A condition is created from fields that can be serialized to JSON, with the names of the sensors' parameters. It caches
 the answers of earlier checks only to save requests: a recreated condition gives the same results.
@@ -17,10 +17,10 @@ from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import reverse_etl_failed_records
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.bridges import Bridge, BridgeExpiredError, authorized
 from airflow_provider_datapipe.runs.condition import Check, Condition, Page
 from airflow_provider_datapipe.runs.run_conditions import FreshCondition, LastRunCondition, RunCondition
-from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.sync_conditions import SyncCondition
 from airflow_provider_datapipe.runs.targets import required
 
@@ -35,10 +35,10 @@ class FailedRecordsCondition(Condition):
     name = "failed_records"
 
     @override
-    def check(self, now: float) -> Steps[Check]:
+    async def check(self, now: float) -> Check:
         sync_id = required("reverse_etl_sync_id", self.fields.get("reverse_etl_sync_id"))
         at_most = self.fields["at_most"]
-        count = (yield from ask(replace(reverse_etl_failed_records.count(sync_id), once=True))).count
+        count = (await send(replace(reverse_etl_failed_records.count(sync_id), once=True))).count
         return Check(
             f"reverse ETL sync {sync_id} has {count:,} failed records, {at_most:,} are allowed",
             is_met=count <= at_most,
@@ -67,11 +67,11 @@ class ConnectionBridgeCondition(Condition):
             self.fields["bridge"] = Bridge.of(self.fields.get("bridge")).as_dict()
 
     @override
-    def check(self, now: float) -> Steps[Check]:
+    async def check(self, now: float) -> Check:
         bridge = Bridge.of(self.fields.get("bridge"))
         which = {"integration_id": bridge.integration_id, "label": bridge.label}
         try:
-            connection_id = yield from authorized(bridge, datetime.fromtimestamp(now, UTC))
+            connection_id = await authorized(bridge, datetime.fromtimestamp(now, UTC))
         except BridgeExpiredError as error:
             return Check(str(error), is_met=True, result={"connection_id": None, **which})
         if connection_id is None:

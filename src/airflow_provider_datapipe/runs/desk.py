@@ -20,11 +20,11 @@ from weakref import WeakKeyDictionary
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.flows import run_async
 from airflow_provider_datapipe.runs.clients import Clients, Reader, until_welcome
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
 from airflow_provider_datapipe.runs.feeds import FEEDS, Feed, Interest, once
 from airflow_provider_datapipe.runs.per_loop import PerLoop, shared
-from airflow_provider_datapipe.runs.steps import adrive
 
 log = logging.getLogger(__name__)
 
@@ -252,9 +252,9 @@ class _Unit:
 
     async def _look(self) -> None:
         members = list(self.members)
-        steps = self._feed.look([member.interest for member in members], time.time())
+        flow = self._feed.look([member.interest for member in members], time.time())
         async with self._desk.turn(in_doubt=self._failures > 0):
-            news = await adrive(steps, self._desk.send, asyncio.sleep)
+            news = await run_async(flow, self._desk.send, asyncio.sleep)
         parts: dict[Member, Part] = {}
         for member, (payloads, cursor) in zip(members, news, strict=True):
             if member not in self.members:

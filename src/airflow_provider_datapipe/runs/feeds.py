@@ -1,4 +1,4 @@
-"""Event sources. Each one polls a resource for all its subscribers at once. Pure: series of steps."""
+"""Event sources. Each one polls a resource for all its subscribers at once. Pure: flows."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import TransformStatus
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.flows import Flow, list_all, send
 from airflow_provider_datapipe.runs.contact import is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.news import (
@@ -45,7 +46,6 @@ from airflow_provider_datapipe.runs.news import (
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference
 from airflow_provider_datapipe.runs.sharing import Mark, SyncStatus
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
 if TYPE_CHECKING:
     import pendulum
@@ -110,7 +110,7 @@ class Feed(ABC):
         self._unreadable: set[str] = set()
 
     @abstractmethod
-    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
+    def look(self, interests: Sequence[Interest], now: float) -> Flow[list[News]]:
         """
         Poll once, and return the new events of each subscriber.
 
@@ -140,10 +140,10 @@ class _RunsFeed(Feed):
     overlap: ClassVar[float] = OVERLAP
 
     @override
-    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
+    async def look(self, interests: Sequence[Interest], now: float) -> list[News]:
         cursors = [_cursor_of(interest.cursor) for interest in interests]
         listing = self._listing(interests)
-        seen, unknown = yield from _look_at(self.kind, listing, cursors, now, self._unreadable, overlap=self.overlap)
+        seen, unknown = await _look_at(self.kind, listing, cursors, now, self._unreadable, overlap=self.overlap)
         news: list[News] = []
         for interest, cursor in zip(interests, cursors, strict=True):
             runs = [run for run in seen if self._is_for(interest, run)]
@@ -221,11 +221,11 @@ class SyncFeed(Feed):
         self._marks = {}
 
     @override
-    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
+    async def look(self, interests: Sequence[Interest], now: float) -> list[News]:
         sharing = SyncStatus(self.key)
-        shown = sharing.index((yield from ask(sharing.request())))
+        shown = sharing.index(await send(sharing.request()))
         if self._looks % _ALL_EVERY == 0 or self._shown != frozenset(shown):
-            streams = yield from ask_all(elt_streams.list_(elt_sync_id=self.key))
+            streams = await list_all(elt_streams.list_(elt_sync_id=self.key))
             self._names = {stream.id: stream.name for stream in streams}
             self._shown = frozenset(shown)
             self.renew()
@@ -254,7 +254,7 @@ class SyncFeed(Feed):
             ]
             try:
                 listing = elt_stream_runs.list_(stream_id, sort_direction="desc")
-                seen, unknown = yield from _look_at(self.kind, listing, told_from, now, self._unreadable, name=name)
+                seen, unknown = await _look_at(self.kind, listing, told_from, now, self._unreadable, name=name)
             except NotFoundError:
                 # The stream was deleted after the streams of the sync were listed.
                 continue
@@ -289,8 +289,8 @@ class TransformFeed(Feed):
     kind = "transform"
 
     @override
-    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
-        transform = yield from ask(transforms.get(self.key))
+    async def look(self, interests: Sequence[Interest], now: float) -> list[News]:
+        transform = await send(transforms.get(self.key))
         seen: Observation = KINDS[self.kind].read(Reference(self.kind, self.key, self.key), transform)
         changed_at = _text(transform.updated_at)
         cursor = {"changed_at": changed_at, "status": transform.materialization_status or str(transform.status)}
@@ -315,8 +315,8 @@ class FailedRecordsFeed(Feed):
     kind = "failed_records"
 
     @override
-    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
-        count = (yield from ask(reverse_etl_failed_records.count(self.key))).count
+    async def look(self, interests: Sequence[Interest], now: float) -> list[News]:
+        count = (await send(reverse_etl_failed_records.count(self.key))).count
         news: list[News] = []
         for interest in interests:
             threshold = interest.options["threshold"]
@@ -344,7 +344,7 @@ FEEDS: dict[str, type[Feed]] = {
 }
 
 
-def _look_at(
+async def _look_at(
     kind: str,
     listing: Request[Page[Any]],
     cursors: Sequence[Cursor | None],
@@ -353,7 +353,7 @@ def _look_at(
     *,
     name: str | None = None,
     overlap: float = OVERLAP,
-) -> Steps[tuple[list[Seen], frozenset[str]]]:
+) -> tuple[list[Seen], frozenset[str]]:
     """
     Read a list of runs as far back as the cursors need, and the unfinished runs of the cursors that it does not show.
 
@@ -369,9 +369,9 @@ def _look_at(
     following: Request[Page[Any]] | None = listing.with_query(limit=size)
     pages = paging.Cursors()
 
-    def read(request: Request[Page[Any]]) -> Steps[tuple[bool, list[Seen]]]:
+    async def read(request: Request[Page[Any]]) -> tuple[bool, list[Seen]]:
         nonlocal following
-        page = yield from ask(request)
+        page = await send(request)
         shown = [run for item in page.data if (run := _read(kind, item, name, unreadable)) is not None]
         seen.extend(shown)
         more = pages.after(request, page)
@@ -379,7 +379,7 @@ def _look_at(
         return not page.data, shown
 
     while following is not None:
-        is_empty, shown = yield from read(following)
+        is_empty, shown = await read(following)
         if is_empty or not any(
             not shown
             or (needs_more_at_first(seen, shown, now, overlap) if cursor is None else cursor.needs_more(shown))
@@ -391,7 +391,7 @@ def _look_at(
     for run_id in sorted(absent):
         look = KINDS[kind].look(Reference(kind, "", "", run_id=run_id))
         try:
-            run = _seen(kind, (yield from ask(look)), name)
+            run = _seen(kind, (await send(look)), name)
         except ApiError as error:
             if error.status not in _UNKNOWN_ID:
                 raise
@@ -407,7 +407,7 @@ def _look_at(
     for _ in range(_MOST_PAGES_BACK):
         if following is None or not oldest or reaches([run for run in seen if run.is_listed], oldest):
             break
-        yield from read(following)
+        await read(following)
     return seen, frozenset(unknown)
 
 

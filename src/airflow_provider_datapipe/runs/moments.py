@@ -17,10 +17,10 @@ from airflow_provider_datapipe.api.models.common import Page, known_time
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE, Cursors
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.kinds import Kind
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 
 #: Earlier times are invalid: some services write the zero value of their programming language for a missing time.
 _FIRST_TIME = datetime(1970, 1, 2, tzinfo=UTC)
@@ -220,12 +220,12 @@ class _Walk:
         """True if there is no further page."""
         return self._following is None
 
-    def step(self) -> Steps[None]:
+    async def step(self) -> None:
         """Read the next page."""
         if self._following is None:
             return
         request = self._following
-        answer = yield from ask(request)
+        answer = await send(request)
         self.page = [replace(Sight.of(self._kind.read(self._reference, run)), due=_due(run)) for run in answer.data]
         self.seen += self.page
         # Further pages are large, and the client retries them, so that one lost response does not discard the others.
@@ -233,7 +233,7 @@ class _Walk:
         self._following = self._cursors.after(wider, answer)
 
 
-def newest_back_to(kind: Kind, target: Target, rule: After) -> Steps[list[Sight]]:
+async def newest_back_to(kind: Kind, target: Target, rule: After) -> list[Sight]:
     """
     Return the runs, newest first, as far back as the rule requires.
 
@@ -243,13 +243,13 @@ def newest_back_to(kind: Kind, target: Target, rule: After) -> Steps[list[Sight]
     """
     walk = _Walk(kind, target, replace(kind.newest(target.resource_id), once=True))
     while not walk.is_over:
-        yield from walk.step()
+        await walk.step()
         if _reaches_back(kind, rule, walk):
             break
     return walk.seen
 
 
-def last_over(kind: Kind, target: Target, latest: datetime) -> Steps[Sight | None]:
+async def last_over(kind: Kind, target: Target, latest: datetime) -> Sight | None:
     """
     Return the run that ended last, None if no run has ended.
 
@@ -259,13 +259,13 @@ def last_over(kind: Kind, target: Target, latest: datetime) -> Steps[Sight | Non
     """
     walk = _newest_first(kind, target)
     while not walk.is_over:
-        yield from walk.step()
+        await walk.step()
         if last := _last_ended(kind, walk, latest):
             return last
     return None
 
 
-def newest_of(kind: Kind, target: Target, now: datetime, latest: datetime) -> Steps[Sight | None]:
+async def newest_of(kind: Kind, target: Target, now: datetime, latest: datetime) -> Sight | None:
     """
     Return the newest run: the active one, or the one that finished last. Runs that are planned for later do not count.
 
@@ -276,7 +276,7 @@ def newest_of(kind: Kind, target: Target, now: datetime, latest: datetime) -> St
     """
     walk = _newest_first(kind, target)
     while not walk.is_over:
-        yield from walk.step()
+        await walk.step()
         seen = list(loads(walk.seen[::-1]))
         last_start = max((load.started for load in seen if load.started), default=_FIRST_TIME)
         # A run that was due before another one started was not executed.
@@ -307,7 +307,7 @@ def _last_ended(kind: Kind, walk: _Walk, latest: datetime) -> Sight | None:
     return max(begun, key=lambda load: load.ended_by(latest) or _FIRST_TIME, default=None)
 
 
-def first_after(kind: Kind, target: Target, rule: After) -> Steps[tuple[Sight | None, Sight | None]]:
+async def first_after(kind: Kind, target: Target, rule: After) -> tuple[Sight | None, Sight | None]:
     """
     Return the first run that counts and the newest run, each None if there is none.
 
@@ -321,13 +321,13 @@ def first_after(kind: Kind, target: Target, rule: After) -> Steps[tuple[Sight | 
     oldest_first = kind.oldest_first(target.resource_id)
     early = None if oldest_first is None else _Walk(kind, target, oldest_first)
     while True:
-        yield from late.step()
+        await late.step()
         newest = late.seen[0] if late.seen else None
         if late.is_over or _reaches_back(kind, rule, late):
             return first_of(late.seen[::-1], rule, may_overlap=kind.may_overlap), newest
         if early is None:
             continue
-        yield from early.step()
+        await early.step()
         found = first_of(early.seen, rule)
         if early.is_over:
             return found, newest

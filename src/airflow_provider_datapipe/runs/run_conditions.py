@@ -8,6 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.condition import Check, Condition, Page
 from airflow_provider_datapipe.runs.kinds import KINDS, Kind
 from airflow_provider_datapipe.runs.labels import resource_label, short_run_id
@@ -23,7 +24,6 @@ from airflow_provider_datapipe.runs.moments import (
 )
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import by_id, orchestration_target, required, stream_target
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
@@ -65,21 +65,21 @@ class _OfOne(Condition):
             return Page(kind, end.reference.resource_id, end.result["run_id"] if end.result else end.reference.run_id)
         return Page(kind, known, check.awaited.run_id if check.awaited else None)
 
-    def target(self) -> Steps[Target]:
+    async def target(self) -> Target:
         """Return the resource, which is looked up once."""
         if self._target is None:
-            self._target = yield from self._find()
+            self._target = await self._find()
         return self._target
 
-    def _find(self) -> Steps[Target]:
+    async def _find(self) -> Target:
         given = self.fields.get
         match self.fields["kind"]:
             case "elt_stream":
-                return (yield from stream_target(given("stream_id"), given("sync_id"), given("stream_name")))
+                return await stream_target(given("stream_id"), given("sync_id"), given("stream_name"))
             case "orchestration":
-                return (yield from orchestration_target(given("orchestration_id"), given("orchestration_name")))
+                return await orchestration_target(given("orchestration_id"), given("orchestration_name"))
             case _:
-                return (yield from by_id("reverse_etl_sync_id", given("reverse_etl_sync_id")))
+                return await by_id("reverse_etl_sync_id", given("reverse_etl_sync_id"))
 
     def _met_by(self, seen: Observation) -> Check:
         end = End(EndReason.RUN_OVER, seen.reference, seen.outcome, seen.result)
@@ -112,12 +112,12 @@ class RunCondition(_OfOne):
         )
 
     @override
-    def check(self, now: float) -> Steps[Check]:
+    async def check(self, now: float) -> Check:
         if self.fields.get("newest") or "run_id" in self.fields:
-            return (yield from self._check_one((yield from self.target()), now))
+            return await self._check_one((await self.target()), now)
         # Raise for an invalid time before the first request.
         rule = self.rule
-        return (yield from self._check_after((yield from self.target()), rule))
+        return await self._check_after((await self.target()), rule)
 
     @override
     def settled_by(self, end: End) -> bool:
@@ -130,8 +130,8 @@ class RunCondition(_OfOne):
         sure = rule.moment_of is MomentOf.START and self._found == run.run_id
         return sure and rule.counts(run)
 
-    def _check_after(self, target: Target, rule: After) -> Steps[Check]:
-        found, newest = yield from first_after(self.kind, target, rule)
+    async def _check_after(self, target: Target, rule: After) -> Check:
+        found, newest = await first_after(self.kind, target, rule)
         if found is not None and found.observation.outcome.is_over:
             return self._met_by(found.observation)
         since = f"{rule.moment:%Y-%m-%d %H:%M:%S %Z}"
@@ -148,15 +148,15 @@ class RunCondition(_OfOne):
         awaited = self.kind.awaited(target, newest.run_id if newest else None)
         return Check(said, awaited=awaited and replace(awaited, attached=True))
 
-    def _check_one(self, target: Target, now: float) -> Steps[Check]:
+    async def _check_one(self, target: Target, now: float) -> Check:
         kind = self.kind
         if self.fields.get("newest"):
-            newest = yield from newest_of(kind, target, datetime.fromtimestamp(now, UTC), _latest(now))
+            newest = await newest_of(kind, target, datetime.fromtimestamp(now, UTC), _latest(now))
             del self.fields["newest"]
             # Keep this run for the next checks. If there is no run yet, wait for the first one.
             if newest is None:
                 self.fields["after"] = _EVER
-                return (yield from self._check_after(target, self.rule))
+                return await self._check_after(target, self.rule)
             self.fields["run_id"] = newest.run_id
             self._pinned = newest.observation.reference
             if newest.is_over:
@@ -165,17 +165,17 @@ class RunCondition(_OfOne):
         if self._pinned is None:
             given = required("run_id", self.fields["run_id"])
             self._pinned = Reference.to(kind.name, target, run_id=given, attached=True)
-        seen = yield from self._look(kind, self._pinned)
+        seen = await self._look(kind, self._pinned)
         self._pinned = seen.reference
         if seen.outcome.is_over:
             return self._met_by(seen)
         return _one_that_goes_on(seen)
 
-    def _look(self, kind: Kind, reference: Reference) -> Steps[Observation]:
+    async def _look(self, kind: Kind, reference: Reference) -> Observation:
         """Poll a run. If it is a slice of a load, poll the next runs of the load as well."""
         last = None
         while True:
-            seen = kind.read(reference, (yield from ask(replace(kind.look(reference), once=True))))
+            seen = kind.read(reference, (await send(replace(kind.look(reference), once=True))))
             # The run after a slice may not exist yet. Then return the result of the slice.
             last = seen.result or last
             if not Sight.of(seen).is_slice:
@@ -199,10 +199,10 @@ class FreshCondition(_OfOne):
         return end - timedelta(seconds=self.fields["max_age"])
 
     @override
-    def check(self, now: float) -> Steps[Check]:
+    async def check(self, now: float) -> Check:
         rule = After(self.bound(now), MomentOf.END)
-        target = yield from self.target()
-        seen = yield from newest_back_to(self.kind, target, rule)
+        target = await self.target()
+        seen = await newest_back_to(self.kind, target, rule)
         latest = _latest(now)
         good = [(end, run) for run in seen if run.succeeded and (end := run.ended_by(latest)) is not None]
         end, best = max(good, key=lambda each: each[0], default=(None, None))
@@ -218,9 +218,9 @@ class LastRunCondition(_OfOne):
     name = "last_run"
 
     @override
-    def check(self, now: float) -> Steps[Check]:
-        target = yield from self.target()
-        last = yield from last_over(self.kind, target, _latest(now))
+    async def check(self, now: float) -> Check:
+        target = await self.target()
+        last = await last_over(self.kind, target, _latest(now))
         return Check(f"no run of {target.name} has ended so far") if last is None else self._met_by(last.observation)
 
 
@@ -240,11 +240,11 @@ def _latest(now: float) -> datetime:
     return datetime.fromtimestamp(now, UTC) + _CLOCK_SKEW
 
 
-def durations_of_earlier_runs(reference: Reference) -> Steps[list[float]]:
+async def durations_of_earlier_runs(reference: Reference) -> list[float]:
     """
     Return the durations of the successful runs before a run, in seconds, newest first.
 
     :param reference: the run.
     """
     kind = KINDS[reference.kind]
-    return kind.durations((yield from ask(kind.newest(reference.resource_id))))
+    return kind.durations(await send(kind.newest(reference.resource_id)))

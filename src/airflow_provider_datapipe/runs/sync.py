@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from airflow_provider_datapipe.api.endpoints import elt_syncs
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.errors import RunConflictError, RunError, RunFailedError
 from airflow_provider_datapipe.runs.names import UnknownNameError, near_matches, streams_of
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import RunResult, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
@@ -31,7 +31,7 @@ class SyncResult(TypedDict):
     streams: dict[str, RunResult]
 
 
-def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> Steps[list[Target]]:
+async def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> list[Target]:
     """
     Return the streams of an enabled sync.
 
@@ -42,16 +42,16 @@ def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
     :raises RunError: if the sync is disabled, has no streams, or ``chosen`` is empty.
     :raises UnknownNameError: if the sync has no stream with one of the names.
     """
-    sync = yield from ask(elt_syncs.get(sync_id))
+    sync = await send(elt_syncs.get(sync_id))
     if not sync.enabled:
         raise RunConflictError(
             f"ELT sync {sync_id} is disabled, so its streams can't be run. Enable it in the service, or with "
             f"elt_syncs.enable({sync_id!r}), then run this task again."
         )
-    return (yield from streams_of_sync(sync_id, chosen, options))
+    return await streams_of_sync(sync_id, chosen, options)
 
 
-def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> Steps[list[Target]]:
+async def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> list[Target]:
     """
     Return the streams of a sync, which may be disabled.
 
@@ -62,7 +62,7 @@ def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
     :raises RunError: if the sync has no streams, or ``chosen`` is empty.
     :raises UnknownNameError: if the sync has no stream with one of the names.
     """
-    streams = yield from streams_of(sync_id)
+    streams = await streams_of(sync_id)
     if not streams:
         raise RunError(f"ELT sync {sync_id} has no streams: add some in the service.")
     if chosen is not None:

@@ -11,12 +11,12 @@ from typing_extensions import override
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.common import parse_optional_timestamp
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.condition import Check, Condition, Page
 from airflow_provider_datapipe.runs.moments import MomentOf
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.run_conditions import FreshCondition, RunCondition
 from airflow_provider_datapipe.runs.sharing import Mark, SyncStatus
-from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync, streams_of_sync
 from airflow_provider_datapipe.runs.targets import required
 
@@ -67,15 +67,15 @@ class SyncCondition(Condition):
         self._looks = 0
 
     @override
-    def check(self, now: float) -> Steps[Check]:
+    async def check(self, now: float) -> Check:
         sync_id = required("sync_id", self.fields.get("sync_id"))
         # Raise for an invalid time before the first request.
         bound = self._bound(now)
         if not self._streams:
-            targets = yield from streams_of_sync(sync_id, self.fields.get("streams"), {})
+            targets = await streams_of_sync(sync_id, self.fields.get("streams"), {})
             self._streams = [_Stream(target, self._part(target)) for target in targets]
         status = SyncStatus(sync_id)
-        shown = status.index((yield from ask(status.request())))
+        shown = status.index(await send(status.request()))
         items = [(stream, shown.get(stream.target.name)) for stream in self._streams]
         # The first check confirms as well: with mode="reschedule", each check is the first one of a process.
         confirm = self._looks % _CONFIRM == 0
@@ -85,7 +85,7 @@ class SyncCondition(Condition):
             return self._not_yet(late)
         for stream in late:
             # A single confirmed late stream is sufficient.
-            stream.check = yield from stream.condition.check(now)
+            stream.check = await stream.condition.check(now)
             stream.mark = None
             if not stream.check.is_met:
                 return self._not_yet(late)
@@ -94,7 +94,7 @@ class SyncCondition(Condition):
                 continue
             mark = None if item is None else status.mark(item)
             if stream.needs_look(None if confirm else mark):
-                stream.check = yield from stream.condition.check(now)
+                stream.check = await stream.condition.check(now)
                 stream.mark = mark
         late = [stream for stream in self._streams if stream.check is None or not stream.check.is_met]
         if late:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_provider_datapipe.api.errors import DatapipeError, one_line
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.errors import (
     LostContactError,
     RunCanceledError,
@@ -20,7 +21,6 @@ from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.labels import resource_label
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, RunResult
-from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
 #: The most failed records in a message.
@@ -51,7 +51,7 @@ def result_of(end: End) -> RunResult:
     return RunResult(**{**known, "error": None if error is None else one_line(error)})
 
 
-def explain(end: End, *, most_records: int = QUOTED_RECORDS) -> Steps[End]:
+async def explain(end: End, *, most_records: int = QUOTED_RECORDS) -> End:
     """
     Return the outcome with details of the service: the reason of a failure, and failed records.
 
@@ -62,7 +62,7 @@ def explain(end: End, *, most_records: int = QUOTED_RECORDS) -> Steps[End]:
     :param most_records: the most failed records to request; 0 for none.
     """
     if end.reason is EndReason.TIMEOUT and end.result is None:
-        end = yield from _last_look(end)
+        end = await _last_look(end)
     ended_badly = end.reason is EndReason.RUN_OVER and end.outcome is not Outcome.SUCCEEDED
     if not ended_badly or end.result is None or end.detail is not None or end.records:
         return end
@@ -70,9 +70,9 @@ def explain(end: End, *, most_records: int = QUOTED_RECORDS) -> Steps[End]:
     kind = KINDS[end.reference.kind]
     try:
         if most_records:
-            end = replace(end, records=(yield from kind.failed_records(seen, most_records)))
+            end = replace(end, records=(await kind.failed_records(seen, most_records)))
         if end.result and not end.result["error"]:
-            end = replace(end, detail=_quoted(end.records) or (yield from kind.explain(seen)))
+            end = replace(end, detail=_quoted(end.records) or (await kind.explain(seen)))
     except DatapipeError:
         return end
     return end
@@ -83,10 +83,10 @@ def _quoted(records: list[dict[str, str]]) -> str | None:
     return f"for example {quoted}" if quoted else None
 
 
-def _last_look(end: End) -> Steps[End]:
+async def _last_look(end: End) -> End:
     kind = KINDS[end.reference.kind]
     try:
-        seen = kind.read(end.reference, (yield from ask(replace(kind.look(end.reference), once=True))))
+        seen = kind.read(end.reference, (await send(replace(kind.look(end.reference), once=True))))
     except DatapipeError:
         return end
     reason = EndReason.RUN_OVER if seen.outcome.is_over else end.reason

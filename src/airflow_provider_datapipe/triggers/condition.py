@@ -185,13 +185,13 @@ class DatapipeConditionTrigger(BaseTrigger):
 
         :raises TimeoutError: if the deadline has passed.
         """
-        from airflow_provider_datapipe.runs.steps import adrive
+        from airflow_provider_datapipe.flows import run_async
 
         left = None if self.deadline is None else self.deadline - time.time()
         if left is not None and left <= 0:
             raise TimeoutError
         async with asyncio.timeout(left):
-            checked: Check = await adrive(condition.check(time.time()), board.ask, asyncio.sleep)
+            checked: Check = await run_async(condition.check(time.time()), board.ask, asyncio.sleep)
         return checked
 
     async def _wait_for(self, board: Board, condition: Any, reference: Reference, said: str) -> dict[str, Any] | None:

@@ -128,8 +128,8 @@ class DatapipeRunTrigger(BaseTrigger):
         effect, because the task has not ended yet or its runs have ended.
         """
         await load(*_NEEDED)
+        from airflow_provider_datapipe.flows import run_async
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-        from airflow_provider_datapipe.runs.steps import adrive
         from airflow_provider_datapipe.runs.stop import stop
         from airflow_provider_datapipe.triggers.stopped import is_ended
 
@@ -137,14 +137,14 @@ class DatapipeRunTrigger(BaseTrigger):
         if task is not None and not await asyncio.to_thread(is_ended, task):
             return
         async with await DatapipeHook(self.datapipe_conn_id).aget_conn() as client:
-            steps = stop(await self._still_going(client), disable=self.kill_policy == "disable")
-            for line in await adrive(steps, client.send, asyncio.sleep):
+            flow = stop(await self._still_going(client), disable=self.kill_policy == "disable")
+            for line in await run_async(flow, client.send, asyncio.sleep):
                 self.log.warning(line)
 
     async def _still_going(self, client: AsyncClient) -> Batch:
         """Poll every run once more, because a requested run may have an ID now. Return the runs that continue."""
+        from airflow_provider_datapipe.flows import run_async
         from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
-        from airflow_provider_datapipe.runs.steps import adrive
         from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 
         batch = Batch.from_dict(self.batch)
@@ -152,7 +152,7 @@ class DatapipeRunTrigger(BaseTrigger):
         # Airflow limits on_kill() to 30 s. Runs that are not polled in time count as active.
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_LOOK_SECONDS):
-                await adrive(wait_for_some(looked_at, WaitPolicy(deadline=time.time())), client.send, asyncio.sleep)
+                await run_async(wait_for_some(looked_at, WaitPolicy(deadline=time.time())), client.send, asyncio.sleep)
         late = [end.reference for end in looked_at.ended if end.reason is EndReason.TIMEOUT]
         return Batch(batch.kind, waiting=[*late, *looked_at.waiting])
 

@@ -18,7 +18,6 @@ from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
 from airflow_provider_datapipe.runs.batch import Batch, run_batch
 from airflow_provider_datapipe.runs.records import NoRecords
 from airflow_provider_datapipe.runs.start import StartPolicy
-from airflow_provider_datapipe.runs.steps import Steps
 from airflow_provider_datapipe.runs.verdict import explain
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 _SLOWEST_LOOK = 10.0
 
 
-def deploy_transforms(
+async def deploy_transforms(
     desired: Sequence[DesiredTransform],
     *,
     publish: bool = True,
@@ -38,7 +37,7 @@ def deploy_transforms(
     deadline: float | None = None,
     poll_interval: float | None = None,
     resend: bool = False,
-) -> Steps[Report]:
+) -> Report:
     """
     Deploy definitions, and wait until they are built.
 
@@ -60,7 +59,7 @@ def deploy_transforms(
     batch: Batch | None = None
     policy = WaitPolicy(poll_interval, deadline, fastest=0.5, slowest=_SLOWEST_LOOK)
     try:
-        batch = yield from begin(
+        batch = await begin(
             desired,
             publish=publish,
             records=records,
@@ -72,13 +71,13 @@ def deploy_transforms(
         items = batch.note["items"]
         is_going_on = True
         while is_going_on:
-            yield from run_batch(batch, records, StartPolicy(), policy, alone=False)
+            await run_batch(batch, records, StartPolicy(), policy, alone=False)
             ended = []
             for end in batch.ended:
-                known = yield from explain(end)
+                known = await explain(end)
                 ended.append(known)
             batch.ended = ended
-            yield from go_on(batch)
+            await go_on(batch)
             is_going_on = not batch.is_over
     except DatapipeError as error:
         if batch is None and not is_anything_changed(items):

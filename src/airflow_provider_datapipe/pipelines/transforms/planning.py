@@ -30,6 +30,7 @@ from airflow_provider_datapipe.changes.transforms import (
     differences,
     due_of,
 )
+from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, Plan, differing_lines
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
 from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
@@ -37,7 +38,6 @@ from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.collect import Runner
@@ -70,11 +70,11 @@ class Held:
         return self.orchestrations.name_of(orchestration_id) or orchestration_id
 
 
-def held() -> Steps[Held]:
+async def held() -> Held:
     """Read the state of the service."""
-    there = yield from all_by_path()
-    known = yield from ask_all(orchestrations.list_())
-    available = (yield from ask(transforms.available_references())).data
+    there = await all_by_path()
+    known = await list_all(orchestrations.list_())
+    available = (await send(transforms.available_references())).data
     raw = frozenset(each.tag for each in available if each.type == ReferenceType.RAW_VIEW)
     return Held(there, Orchestrations(known), {each.tag: each.dw_item_id for each in available}, raw)
 
@@ -87,7 +87,7 @@ def what_is_due(service: Runner, wanted: Mapping[str, bool], there: Mapping[str,
     :param wanted: True for transforms whose definition is changed, by path.
     :param there: the current transforms.
     """
-    due = service.run_together([due_of(there[key], is_changed=changed) for key, changed in wanted.items()])
+    due = service.run_concurrently([due_of(there[key], is_changed=changed) for key, changed in wanted.items()])
     return dict(zip(wanted, due, strict=True))
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_datapipe.api.endpoints import reverse_etl_syncs
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, NotFoundError, TransportError
 from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result
 from airflow_provider_datapipe.pipelines.workspace.document import WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from airflow_provider_datapipe.pipelines.workspace.work import Applying, Key, Unit, done, failed
-from airflow_provider_datapipe.runs.steps import Steps, ask
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.collect import Runner
@@ -103,12 +103,12 @@ def _masked(result: Done, masked: Callable[[str], str]) -> Done:
     return Done(result.kind, result.name, result.result, error)
 
 
-def _recover(earlier: Earlier, sync_ids: tuple[str, ...]) -> Steps[None]:
+async def _recover(earlier: Earlier, sync_ids: tuple[str, ...]) -> None:
     """Activate the syncs that an interrupted change has deactivated."""
     for sync_id in sync_ids:
         if earlier.was_active(sync_id):
             with suppress(NotFoundError):
-                yield from ask(reverse_etl_syncs.activate(sync_id))
+                await send(reverse_etl_syncs.activate(sync_id))
             earlier.forget(sync_id)
 
 

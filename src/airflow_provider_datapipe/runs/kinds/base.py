@@ -14,7 +14,6 @@ from airflow_provider_datapipe.runs.baseline import Baseline
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.pace import History
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
-from airflow_provider_datapipe.runs.steps import Steps
 
 
 class Kind(ABC):
@@ -128,24 +127,21 @@ class Kind(ABC):
     def read(self, reference: Reference, answer: Any) -> Observation:
         """Return the state of a run from the answer to :meth:`look`, or from a listed run."""
 
-    def explain(self, observation: Observation) -> Steps[str | None]:
+    async def explain(self, observation: Observation) -> str | None:
         """Return the reason of a failure if the service reports it apart from the run, else None."""
-        yield from ()
         return None
 
-    def failed_records(self, observation: Observation, most: int) -> Steps[list[dict[str, str]]]:
+    async def failed_records(self, observation: Observation, most: int) -> list[dict[str, str]]:
         """
         Return records that failed in a run. Empty for kinds without failed records.
 
         :param most: the most records, at least 1.
         :return: ``record_id`` and ``error`` of each.
         """
-        yield from ()
         return []
 
-    def disable(self, reference: Reference) -> Steps[str | None]:
+    async def disable(self, reference: Reference) -> str | None:
         """Disable the schedule of a resource, and return a description; None if the interface cannot disable it."""
-        yield from ()
         return None
 
 

@@ -15,11 +15,11 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltSt
 from airflow_provider_datapipe.api.models.elt_syncs import StreamSnapshot
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.status_url import status_url_after
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.kinds.base import result_of_run
 from airflow_provider_datapipe.runs.kinds.listed import ListedKind
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 
 #: Seconds by which the start of a run may differ between the run and the status of its sync.
 _START_TOLERANCE = 1.0
@@ -65,10 +65,10 @@ class EltStreamKind(ListedKind):
         return Observation(following, Outcome.RUNNING, result)
 
     @override
-    def explain(self, observation: Observation) -> Steps[str | None]:
+    async def explain(self, observation: Observation) -> str | None:
         # Runs have no error message. The status of the sync has one, under the name of the stream.
-        stream = yield from ask(elt_streams.get(observation.reference.resource_id))
-        status = yield from ask(elt_syncs.status(stream.elt_sync_id))
+        stream = await send(elt_streams.get(observation.reference.resource_id))
+        status = await send(elt_syncs.status(stream.elt_sync_id))
         for snapshots in status.source_streams:
             latest = snapshots.latest_sync
             if snapshots.name == stream.name and latest and _is_of(latest, observation.result):
@@ -76,11 +76,11 @@ class EltStreamKind(ListedKind):
         return None
 
     @override
-    def disable(self, reference: Reference) -> Steps[str | None]:
+    async def disable(self, reference: Reference) -> str | None:
         sync_id = reference.sync_id
         if sync_id is None:
-            sync_id = (yield from ask(elt_streams.get(reference.resource_id))).elt_sync_id
-        yield from ask(elt_syncs.disable(sync_id))
+            sync_id = (await send(elt_streams.get(reference.resource_id))).elt_sync_id
+        await send(elt_syncs.disable(sync_id))
         return f"ELT sync {sync_id} was disabled"
 
     @override

@@ -1,4 +1,4 @@
-"""Concurrent execution of steps for blocking callers, with as many requests at a time as the connection allows."""
+"""Concurrent execution of flows for blocking callers, with as many requests at a time as the connection allows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_provider_datapipe.runs.steps import Steps, adrive
+from airflow_provider_datapipe.flows import Flow, run_async
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.request import Request
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Number of steps up to which sequential execution is faster, because importing the asynchronous client takes time.
+#: Number of flows up to which sequential execution is faster, because importing the asynchronous client takes time.
 FEW = 8
 
 
-def run_together(
-    settings: Settings, several: Sequence[Steps[T]], told: Callable[[Request[Any]], None] = lambda _: None
+def run_concurrently(
+    settings: Settings, flows: Sequence[Flow[T]], on_request: Callable[[Request[Any]], None] = lambda _: None
 ) -> list[T]:
     """
-    Execute several steps concurrently, and return their results in the same order.
+    Execute several flows concurrently, and return their results in the same order.
 
     They run on an event loop in a separate thread. Airflow stops a task by a signal whose handler raises an exception
     in the main thread, and an event loop in that thread can swallow the exception. Whenever the exception is raised,
     the thread has ended when this function returns.
 
     :param settings: settings of the connection.
-    :param several: the steps, which are executed in the other thread.
-    :param told: function that is called with every request, in the other thread.
-    :raises DatapipeError: if one of the steps fails; the others are canceled.
+    :param flows: the flows, which are executed in the other thread.
+    :param on_request: function that is called with every request, in the other thread.
+    :raises DatapipeError: if one of the flows fails; the others are canceled.
     """
     loop = asyncio.new_event_loop()
-    work = loop.create_task(_carry_out(settings, several, told))
+    work = loop.create_task(_run_all(settings, flows, on_request))
     ended: Future[list[T]] = Future()
     # Held by the thread that executes the work, or by the caller if it is stopped before that thread begins.
     begun = threading.Lock()
@@ -54,7 +54,7 @@ def run_together(
         finally:
             _close(loop)
 
-    thread = threading.Thread(target=carry_out, name="datapipe-together", daemon=True)
+    thread = threading.Thread(target=carry_out, name="datapipe-concurrent-flows", daemon=True)
     try:
         thread.start()
         return ended.result()
@@ -68,6 +68,9 @@ def run_together(
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(work.cancel)
             thread.join()
+        for flow in flows:
+            # Flows that were not started would cause a warning.
+            flow.close()
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
@@ -75,7 +78,7 @@ def _close(loop: asyncio.AbstractEventLoop) -> None:
     loop.close()
 
 
-async def _carry_out(settings: Settings, several: Sequence[Steps[T]], told: Callable[[Request[Any]], None]) -> list[T]:
+async def _run_all(settings: Settings, flows: Sequence[Flow[T]], on_request: Callable[[Request[Any]], None]) -> list[T]:
     from airflow_provider_datapipe.api.async_client import AsyncClient
 
     # A request that waits for a free HTTP connection in the client would count as time without an answer.
@@ -83,14 +86,14 @@ async def _carry_out(settings: Settings, several: Sequence[Steps[T]], told: Call
 
     async def send(request: Request[Any]) -> Any:
         async with free:
-            told(request)
+            on_request(request)
             return await client.send(request)
 
     async with AsyncClient(settings) as client:
-        series = [asyncio.ensure_future(adrive(steps, send, asyncio.sleep)) for steps in several]
+        tasks = [asyncio.ensure_future(run_async(flow, send, asyncio.sleep)) for flow in flows]
         try:
-            return await asyncio.gather(*series)
+            return await asyncio.gather(*tasks)
         finally:
-            for each in series:
+            for each in tasks:
                 each.cancel()
-            await asyncio.gather(*series, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)

@@ -165,8 +165,8 @@ def _fill(
     where = places(graph.nodes.values())
     for key in sorted(runnable, key=lambda key: where[key].path):
         node, place = graph.nodes[key], where[key]
-        told = {"doc_md": node.documentation} if node.documentation else {}
-        arguments: dict[str, Any] = {**told, **operator_args, **of_node(node)}
+        reported = {"doc_md": node.documentation} if node.documentation else {}
+        arguments: dict[str, Any] = {**reported, **operator_args, **of_node(node)}
         for taken in ("task_id", "task_group", "dag"):
             if taken in arguments:
                 raise ValueError(f"operator_args and node_args can't have {taken}, {_GIVEN}")

@@ -95,7 +95,7 @@ class AsyncClient:
                 head = Head(response.status, response.reason or "", response.headers)
                 reader = exchange.begun(head)
                 async for piece in response.content.iter_any():
-                    reader.feed(piece)
+                    reader.source(piece)
                 body = reader.whole()
         except (aiohttp.ClientError, OSError) as error:
             lost: Lost | TooLarge | Unreadable = _lost(error)

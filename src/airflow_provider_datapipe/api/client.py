@@ -88,7 +88,7 @@ class Client:
             self.page_template = page_template(self.settings.base_url, head.headers.get(HEADER)) or self.page_template
             reader = exchange.begun(head)
             for piece in response.iter_raw():
-                reader.feed(piece)
+                reader.source(piece)
             body = reader.whole()
         except httpx.HTTPError as error:
             lost: Lost | TooLarge | Unreadable = Lost(

@@ -264,8 +264,8 @@ class Exchange(Generic[T]):
     def _refusal(self, head: Head, body: bytes) -> DatapipeError:
         status = head.status
         error_class = class_of_status(status)
-        told = _told(body)
-        text = self._said(told.message) if told else (head.reason or "no reason")
+        reported = _reported(body)
+        text = self._said(reported.message) if reported else (head.reason or "no reason")
         hint = error_class.hint.format(key=self._settings.key_field, of_connection=self._settings.of_connection)
         return error_class(
             self._lines(
@@ -274,9 +274,9 @@ class Exchange(Generic[T]):
                 hint,
             ),
             status=status,
-            error_code=self._said(told.error_code) if told else None,
+            error_code=self._said(reported.error_code) if reported else None,
             retry_after=retry.parse_retry_after(head.headers.get("retry-after"), now=time.time()),
-            active_run_id=told.active_run_id if told else None,
+            active_run_id=reported.active_run_id if reported else None,
             request=self._request,
         )
 
@@ -316,7 +316,7 @@ def _untrusted_certificate(error: BaseException | None) -> str | None:
     return None
 
 
-def _told(body: bytes) -> RunConflict | None:
+def _reported(body: bytes) -> RunConflict | None:
     """Parse the body of an error response; return None if it has no message."""
     try:
         return RunConflict.model_validate_json(body)

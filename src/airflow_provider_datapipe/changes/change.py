@@ -19,14 +19,14 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.changes.values import choice
 from airflow_provider_datapipe.flows import Flow, send, sleep
+from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError
-from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.targets import required
 
 T = TypeVar("T")
 
 #: Seconds until the second search for a resource whose creation request got no response.
-_SECOND_LOOK = 3
+_SECOND_POLL = 3
 
 IfExists = Literal["update", "keep", "fail"]
 IfMissing = Literal["succeed", "fail"]
@@ -125,23 +125,23 @@ async def created_once(find: Callable[[], Flow[T | None]], create: Request[T]) -
     :returns: the resource, and True if it is new.
     :raises DatapipeError: if the resource cannot be created. If the response was lost, a retry finds the resource.
     """
-    if (there := (await find())) is not None:
+    if (there := await find()) is not None:
         return there, False
     try:
-        return (await send(create)), True
+        return await send(create), True
     except (TransportError, ServerError) as error:
         if isinstance(error, TransportError) and not error.sent:
             raise
         # The service may have created it, and may show it only after a while.
-        for pause in (0, _SECOND_LOOK):
+        for pause in (0, _SECOND_POLL):
             if pause:
                 await sleep(pause)
-            if (there := (await find())) is not None:
+            if (there := await find()) is not None:
                 return there, True
         raise
     except (ConflictError, InvalidRequestError):
         # Another task may have created it in the meantime.
-        if (there := (await find())) is not None:
+        if (there := await find()) is not None:
             return there, False
         raise
 
@@ -178,7 +178,7 @@ def existing(found: BaseModel, what: str, if_exists: IfExists) -> None:
 
 async def deletion(
     kind: str,
-    finding: Flow[Target],
+    finding: Flow[RunTarget],
     read: Callable[[str], Request[Any]],
     delete: Callable[[str], Request[Any]],
     if_missing: IfMissing,
@@ -194,7 +194,7 @@ async def deletion(
     :raises NotFoundError: if no resource has the ID, and ``if_missing`` is ``fail``.
     """
     choice("if_missing", if_missing, ("succeed", "fail"))
-    target: Target | None = None
+    target: RunTarget | None = None
     try:
         target = await finding
         await send(read(target.resource_id))
@@ -208,6 +208,6 @@ async def deletion(
     return change(kind, target.resource_id, action="deleted", name=_name(target))
 
 
-def _name(target: Target) -> str | None:
+def _name(target: RunTarget) -> str | None:
     # A target that is given by its ID has the ID as its name.
     return None if target.name == target.resource_id else target.name

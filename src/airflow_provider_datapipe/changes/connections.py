@@ -63,7 +63,7 @@ async def open_bridge(
         again = await find_connection(required("connection_label", connection_label))
     elif connection_id is not None:
         wanted = required("connection_id", connection_id)
-        again = (await _by_id(wanted)) or Connection(id=wanted)
+        again = await _by_id(wanted) or Connection(id=wanted)
     wanted_integration = required("integration_id", _given(integration_id, again.integration_id if again else None))
     label = required("new_label", _given(new_label, again.label if again else None))
     handed_back = secrets.token_urlsafe(32) if state is None else required("state", state)
@@ -126,7 +126,7 @@ async def delete(
             wanted, label = found.id, found.label
         users = await _users(wanted)
         if if_used == "fail" and any(users.values()):
-            raise ConnectionInUseError(f"Connection {label or wanted} is used by {_told(users)}. {_IN_USE}")
+            raise ConnectionInUseError(f"Connection {label or wanted} is used by {_reported(users)}. {_IN_USE}")
         await send(connections.delete(wanted))
     except (NotFoundError, UnknownNameError):
         if if_missing == "fail":
@@ -160,7 +160,7 @@ async def _users(connection_id: str) -> dict[str, list[str]]:
     }
 
 
-def _told(users: dict[str, list[str]]) -> str:
+def _reported(users: dict[str, list[str]]) -> str:
     named = [f"ELT sync {one}" for one in users["elt_syncs"]]
     named += [f"reverse ETL sync {one}" for one in users["reverse_etl_syncs"]]
     more = f" and {len(named) - _LISTED} more" if len(named) > _LISTED else ""

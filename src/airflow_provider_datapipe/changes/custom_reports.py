@@ -18,10 +18,10 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.custom_reports import CustomReport, CustomReportErrorCode
 from airflow_provider_datapipe.changes.values import choice, flag, mappings, texts
 from airflow_provider_datapipe.flows import list_all, send, sleep
-from airflow_provider_datapipe.runs.records import Records
+from airflow_provider_datapipe.runs.task_state import TaskState
 
 #: Seconds until the second search for reports whose creation request got no response.
-_SECOND_LOOK = 3
+_SECOND_POLL = 3
 _LISTED = 5
 _RECORD = "datapipe.custom_reports"
 
@@ -59,7 +59,7 @@ class ReportsResult(TypedDict):
     failed: int
 
 
-async def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, records: Records) -> ReportsResult:
+async def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, records: TaskState) -> ReportsResult:
     """
     Create the reports that do not exist yet.
 
@@ -95,15 +95,15 @@ async def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, rec
             if result["action"] == "created":
                 done[_key(wanted[place])] = result["source_stream_name"]
         records.set(_RECORD, done)
-    told = [result for result in results if result is not None]
+    reported = [result for result in results if result is not None]
     return ReportsResult(
-        reports=told,
-        created=sum(result["action"] == "created" for result in told),
-        failed=sum(result["action"] == "failed" for result in told),
+        reports=reported,
+        created=sum(result["action"] == "created" for result in reported),
+        failed=sum(result["action"] == "failed" for result in reported),
     )
 
 
-def settle(records: Records, *, succeeded: bool) -> None:
+def settle(records: TaskState, *, succeeded: bool) -> None:
     """Close the stored task state: retries read it, but a task that is cleared after its success starts without it."""
     if succeeded:
         records.close(_RECORD)
@@ -121,8 +121,8 @@ def error_of(result: ReportsResult, *, on_partial_failure: str, tolerated_errors
     some_are_there = any(one["action"] != "failed" for one in result["reports"])
     if not failed or (on_partial_failure == "succeed" and some_are_there):
         return None
-    told = " | ".join(_told(one) for one in failed[:_LISTED]) + (" | ..." if len(failed) > _LISTED else "")
-    return CustomReportError(f"{len(failed)} of {len(result['reports'])} custom reports were not created: {told}")
+    reported = " | ".join(_reported(one) for one in failed[:_LISTED]) + (" | ..." if len(failed) > _LISTED else "")
+    return CustomReportError(f"{len(failed)} of {len(result['reports'])} custom reports were not created: {reported}")
 
 
 def check_policy(on_partial_failure: str, tolerated_errors: Any) -> list[str]:
@@ -138,7 +138,7 @@ def check_policy(on_partial_failure: str, tolerated_errors: Any) -> list[str]:
     return codes
 
 
-def _told(one: ReportResult) -> str:
+def _reported(one: ReportResult) -> str:
     error = one["error"] or {}
     return f"{one['name']!r} of ELT sync {one['elt_sync_id']}: {error.get('error_code')}: {error.get('message')}"
 
@@ -151,7 +151,7 @@ async def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists
         if (isinstance(error, TransportError) and not error.sent) or if_exists == "create":
             raise
         # The service may have created them, and may show them only after a while.
-        for pause in (0.0, _SECOND_LOOK):
+        for pause in (0.0, _SECOND_POLL):
             if pause:
                 await sleep(pause)
             there = await _there({one.elt_sync_id for one in wanted}, as_stream=as_stream)
@@ -162,11 +162,11 @@ async def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists
     if len(answer.results) != len(wanted):
         raise ProtocolError(f"{request.label} answered {len(answer.results)} results for {len(wanted)} reports.")
     results = []
-    for one, told in zip(wanted, answer.results, strict=True):
+    for one, reported in zip(wanted, answer.results, strict=True):
         refused = None
-        if told.error is not None:
-            refused = {"error_code": str(told.error.error_code), "message": told.error.message}
-        results.append(_result(one, "failed" if refused else "created", told.source_stream_name, refused))
+        if reported.error is not None:
+            refused = {"error_code": str(reported.error.error_code), "message": reported.error.message}
+        results.append(_result(one, "failed" if refused else "created", reported.source_stream_name, refused))
     return results
 
 
@@ -175,11 +175,11 @@ async def _there(sync_ids: set[str], *, as_stream: bool) -> dict[str, dict[str, 
     there = {}
     for sync_id in sorted(sync_ids):
         try:
-            names = [stream.name for stream in (await list_all(elt_streams.list_(elt_sync_id=sync_id)))]
+            names = [stream.name for stream in await list_all(elt_streams.list_(elt_sync_id=sync_id))]
             if not as_stream:
                 # Without as_stream, reports are only source streams. With it, a source stream may be an unrelated
                 # table.
-                names += [one.name for one in (await list_all(elt_syncs.available_source_streams(sync_id)))]
+                names += [one.name for one in await list_all(elt_syncs.available_source_streams(sync_id))]
         except NotFoundError:
             # The response of the creation reports the missing sync, for each report.
             continue

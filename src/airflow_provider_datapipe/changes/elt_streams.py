@@ -11,8 +11,8 @@ from airflow_provider_datapipe.changes.change import Change, IfMissing, change, 
 from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_verified, schedule_of_stream
 from airflow_provider_datapipe.changes.values import flag
 from airflow_provider_datapipe.flows import Flow, send
+from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import find_stream
-from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.targets import by_id, elt_sync_target, required
 
 KIND = "elt_stream"
@@ -20,17 +20,17 @@ KIND = "elt_stream"
 
 async def target(
     stream_id: str | None, sync_id: str | None, destination_schema_name: str | None, stream_name: str | None
-) -> Target:
+) -> RunTarget:
     """Find a stream by its ID, or by its name and the ID or the schema of its sync."""
     if stream_name is None:
         return await by_id("stream_id", stream_id)
     wanted = required("stream_name", stream_name)
     sync = await elt_sync_target(sync_id, destination_schema_name)
     found = await find_stream(sync.resource_id, wanted)
-    return Target(found.id, found.name, sync_id=sync.resource_id)
+    return RunTarget(found.id, found.name, sync_id=sync.resource_id)
 
 
-async def request_full_refresh(finding: Flow[Target], *, reset_history_table: Any) -> Change:
+async def request_full_refresh(finding: Flow[RunTarget], *, reset_history_table: Any) -> Change:
     """Request that the next run is a full refresh. The service does not show whether one was requested already."""
     reset = flag("reset_history_table", reset_history_table)
     stream = await _stream(finding)
@@ -38,14 +38,14 @@ async def request_full_refresh(finding: Flow[Target], *, reset_history_table: An
     return change(KIND, stream.id, action="full_refresh_requested", name=stream.name)
 
 
-async def cancel_full_refresh(finding: Flow[Target]) -> Change:
+async def cancel_full_refresh(finding: Flow[RunTarget]) -> Change:
     """Cancel the request for a full refresh. The service does not show whether there is one."""
     stream = await _stream(finding)
     await send(elt_streams.cancel_full_refresh(stream.id))
     return change(KIND, stream.id, action="full_refresh_canceled", name=stream.name)
 
 
-async def set_interval(finding: Flow[Target], sync_interval: str | None) -> Change:
+async def set_interval(finding: Flow[RunTarget], sync_interval: str | None) -> Change:
     """Set the stream's own schedule."""
     interval = required("sync_interval", sync_interval)
     before = await _stream(finding)
@@ -63,7 +63,7 @@ async def set_interval(finding: Flow[Target], sync_interval: str | None) -> Chan
     )
 
 
-async def clear_interval(finding: Flow[Target]) -> Change:
+async def clear_interval(finding: Flow[RunTarget]) -> Change:
     """Remove the stream's own schedule, so that it follows its sync or the orchestration of the sync."""
     before = await _stream(finding)
     await send(elt_streams.clear_sync_interval(before.id))
@@ -79,7 +79,7 @@ async def clear_interval(finding: Flow[Target]) -> Change:
     )
 
 
-async def delete(finding: Flow[Target], if_missing: IfMissing) -> Change:
+async def delete(finding: Flow[RunTarget], if_missing: IfMissing) -> Change:
     """Delete a stream."""
     return await deletion(KIND, finding, elt_streams.get, elt_streams.delete, if_missing)
 
@@ -89,6 +89,6 @@ def _not_verified(stream: EltStream) -> list[str]:
     return [] if is_shown else [not_verified("sync_interval of streams", f"stream {stream.name}")]
 
 
-async def _stream(finding: Flow[Target]) -> EltStream:
+async def _stream(finding: Flow[RunTarget]) -> EltStream:
     found = await finding
     return await send(elt_streams.get(found.resource_id))

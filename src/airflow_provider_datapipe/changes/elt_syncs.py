@@ -115,8 +115,8 @@ async def update(
     before = await _sync(sync_id, destination_schema_name)
     after = await send(elt_syncs.update(before.id, **given))
     # A service may omit both fields: then report a change.
-    told = {"sync_interval": after.sync_interval, "elt_settings": after.config}
-    changed = any(told[field] is None for field in given) or (before.sync_interval, before.config) != (
+    reported = {"sync_interval": after.sync_interval, "elt_settings": after.config}
+    changed = any(reported[field] is None for field in given) or (before.sync_interval, before.config) != (
         after.sync_interval,
         after.config,
     )
@@ -158,11 +158,11 @@ async def add_streams(sync_id: str | None, destination_schema_name: str | None, 
         raise ValueError("source_streams is empty: name at least one stream")
     target = await elt_sync_target(sync_id, destination_schema_name)
     of_sync = elt_streams.list_(elt_sync_id=target.resource_id)
-    before = {stream.id: stream for stream in (await list_all(of_sync))}
+    before = {stream.id: stream for stream in await list_all(of_sync)}
     request = elt_syncs.add_source_streams(target.resource_id, source_streams=wanted)
     # Streams are identified by name, so a repeated request is harmless, but its response lacks the new streams.
     answer = await send(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
-    after = [*(await list_all(of_sync)), *answer.source_streams]
+    after = [*await list_all(of_sync), *answer.source_streams]
     result = change(
         KIND,
         target.resource_id,

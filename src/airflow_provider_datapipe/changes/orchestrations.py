@@ -22,8 +22,8 @@ from airflow_provider_datapipe.changes.comparable import (
     schedule_of_orchestration,
 )
 from airflow_provider_datapipe.flows import send
+from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError, find_orchestration
-from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.targets import orchestration_target, required
 
 KIND = "orchestration"
@@ -75,7 +75,7 @@ async def update(
         renamed = (await if_named(find_orchestration(given["name"]))) if "name" in given else None
         if renamed is None:
             raise
-        target = Target(renamed.id, renamed.name)
+        target = RunTarget(renamed.id, renamed.name)
     after = await send(orchestrations.update(target.resource_id, **given))
     is_hidden = "cron_schedule" in given and schedule_of_orchestration(after) is UNKNOWN
     warnings = [not_verified(_CRON_SCHEDULE, f"orchestration {after.name}")] if is_hidden else []

@@ -12,9 +12,9 @@ from airflow_provider_datapipe.api.request import Repeat
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.reference import Target
+from airflow_provider_datapipe.runs.models import RunTarget
+from airflow_provider_datapipe.runs.results import exception_for
 from airflow_provider_datapipe.runs.targets import required
-from airflow_provider_datapipe.runs.verdict import error_of
 
 KIND = "query_preview"
 #: Maximum length of a query's name, which is the beginning of its SQL.
@@ -49,11 +49,11 @@ async def begin(queries: Mapping[str, str]) -> Batch:
     for purpose, given in queries.items():
         sql = required(purpose, given)
         name = one_line(sql, longest=_LONGEST_NAME)
-        target = Target(name, name, {"sql_template": sql})
+        target = RunTarget(name, name, {"sql_template": sql})
         request = KINDS[KIND].request(target)
         # A query only reads, so the request can be repeated.
         repeatable = replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
-        seen = KINDS[KIND].accepted(target, (await send(repeatable)))
+        seen = KINDS[KIND].accepted(target, await send(repeatable))
         batch.waiting.append(seen.reference)
         begun[purpose] = seen.reference.run_id
     batch.note["queries"] = begun
@@ -67,7 +67,7 @@ async def read_rows(batch: Batch, max_rows: int | None) -> dict[str, QueryResult
     :param max_rows: the most rows of each query; None for all rows that the service returns.
     :returns: the rows by the purpose of each query.
     """
-    done = {str(end.reference.run_id) for end in batch.ended if error_of(end) is None}
+    done = {str(end.reference.run_id) for end in batch.ended if exception_for(end) is None}
     results = {}
     # Equal queries may share an ID.
     for purpose, query_id in batch.note["queries"].items():

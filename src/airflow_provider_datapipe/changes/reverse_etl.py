@@ -38,7 +38,6 @@ from airflow_provider_datapipe.changes.values import flag, mapping, number, text
 from airflow_provider_datapipe.flows import list_all, send, sleep
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
-from airflow_provider_datapipe.runs.records import Records
 from airflow_provider_datapipe.runs.targets import (
     by_id,
     connection_target,
@@ -46,6 +45,7 @@ from airflow_provider_datapipe.runs.targets import (
     required,
     transform_target,
 )
+from airflow_provider_datapipe.runs.task_state import TaskState
 
 KIND = "reverse_etl_sync"
 FAILED_RECORDS = "reverse_etl_failed_records"
@@ -71,7 +71,7 @@ class Earlier:
     :param records: the task state.
     """
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: TaskState) -> None:
         self._records = records
         self._pending: list[str] = []
 
@@ -190,7 +190,7 @@ async def _find(source_id: str, connection_id: str, object_type_id: str) -> Reve
 
 async def _body(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSettings | None) -> dict[str, Any]:
     """Return the body of a request. Arguments that are not given keep their current values."""
-    body: dict[str, Any] = {"object_type_id": (await _object_type(connection_id, wanted, current))}
+    body: dict[str, Any] = {"object_type_id": await _object_type(connection_id, wanted, current)}
     if wanted.operation is not None:
         body["operation"] = mapping("operation", wanted.operation)
     elif current is not None and current.operation is not None:

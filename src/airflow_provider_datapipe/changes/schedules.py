@@ -31,7 +31,7 @@ from airflow_provider_datapipe.changes.schedule_kinds import (
 from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE
 from airflow_provider_datapipe.changes.values import choice, flag, mapping
 from airflow_provider_datapipe.flows import Flow, send
-from airflow_provider_datapipe.runs.reference import Target
+from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.targets import (
     by_id,
     elt_sync_target,
@@ -102,19 +102,19 @@ async def find(
     reverse_etl_sync_id: str | None = None,
     orchestration_id: str | None = None,
     orchestration_name: str | None = None,
-) -> tuple[str, Target]:
+) -> tuple[str, RunTarget]:
     """Return the kind and the target of the resource that the arguments name."""
     if elt_sync_id is not None or destination_schema_name is not None:
-        return "elt_sync", (await elt_sync_target(elt_sync_id, destination_schema_name))
+        return "elt_sync", await elt_sync_target(elt_sync_id, destination_schema_name)
     if transform_id is not None or transform_name is not None:
-        return "transform", (await transform_target(transform_id, transform_name, folder_path, {}))
+        return "transform", await transform_target(transform_id, transform_name, folder_path, {})
     if reverse_etl_sync_id is not None:
-        return "reverse_etl_sync", (await by_id("reverse_etl_sync_id", reverse_etl_sync_id))
-    return "orchestration", (await orchestration_target(orchestration_id, orchestration_name))
+        return "reverse_etl_sync", await by_id("reverse_etl_sync_id", reverse_etl_sync_id)
+    return "orchestration", await orchestration_target(orchestration_id, orchestration_name)
 
 
 async def note(
-    finding: Flow[tuple[str, Target]],
+    finding: Flow[tuple[str, RunTarget]],
     owner: str,
     *,
     paused: Any,
@@ -321,7 +321,7 @@ async def _bring_back(kind: ScheduleKind, noted: Noted, there: Fields, todo: Fie
         await kind.bring_about(noted["id"], there, todo, means)
     except (NotFoundError, InvalidRequestError):
         # Services return different errors for a deleted orchestration.
-        if todo.get(ATTACHED) is None or (await _is_there(todo[ATTACHED])):
+        if todo.get(ATTACHED) is None or await _is_there(todo[ATTACHED]):
             raise
     else:
         return None
@@ -405,11 +405,11 @@ def _is_stream(field: str) -> bool:
 
 
 def _story(kind: ScheduleKind, noted: Noted, there: Fields, changed: list[str]) -> str:
-    told = "; ".join(
+    reported = "; ".join(
         f"{field} is {there[field]!r}, was {noted['original'].get(field)!r}, and was to be {noted['held'][field]!r}"
         for field in changed
     )
-    return f"Somebody has changed the schedule of {kind.noun} {noted['name']}: {told}."
+    return f"Somebody has changed the schedule of {kind.noun} {noted['name']}: {reported}."
 
 
 def _result(noted: Noted, action: str, *, changed: bool, there: Fields | None) -> Change:

@@ -49,15 +49,15 @@ from airflow_provider_datapipe.changes.transforms import (
 )
 from airflow_provider_datapipe.flows import gather, send, sleep
 from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.records import Records
-from airflow_provider_datapipe.runs.reference import Reference, Target
-from airflow_provider_datapipe.runs.verdict import error_of
-from airflow_provider_datapipe.runs.wait import EndReason
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
+from airflow_provider_datapipe.runs.results import exception_for
+from airflow_provider_datapipe.runs.task_state import TaskState
+from airflow_provider_datapipe.runs.wait import WaitOutcomeReason
 
 #: Maximum number of transforms that one request creates (interface).
 MOST_AT_ONCE = 50
 #: Seconds until the second search for transforms whose creation request got no response.
-_SECOND_LOOK = 3
+_SECOND_POLL = 3
 #: Maximum number of failures in an error message.
 _TOLD = 5
 _BAD = ("failed", "skipped")
@@ -102,7 +102,7 @@ async def begin(
     desired: Sequence[DesiredTransform],
     *,
     publish: bool,
-    records: Records,
+    records: TaskState,
     folder_path: str = "",
     delete_orphans: bool = False,
     so_far: dict[str, ItemResult] | None = None,
@@ -186,13 +186,13 @@ async def go_on(batch: Batch) -> None:
     items: dict[str, ItemResult] = batch.note["items"]
     by_id = {item["id"]: item for item in items.values() if item["id"] is not None}
     for end in batch.ended:
-        item, error = by_id[end.reference.resource_id], error_of(end)
+        item, error = by_id[end.reference.resource_id], exception_for(end)
         if error is not None:
             item["result"], item["error"] = "failed", in_one_line(error)
         else:
             item["published"] = item["published"] or not end.reference.attached
             batch.note["due"][end.reference.name] = Due.NOTHING
-    in_vain = any(end.reason in (EndReason.TIMEOUT, EndReason.LOST_CONTACT) for end in batch.ended)
+    in_vain = any(end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT) for end in batch.ended)
     if in_vain:
         for path in _flat(batch.note["levels"]):
             _skip(items[path], "another transform was waited for in vain")
@@ -216,9 +216,11 @@ def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
     result = BulkResult(outcome=outcome, counts=counts, transforms=items)
     if not bad:
         return result, None
-    told = [f"{path}: {error}" for path, error in bad.items()][:_TOLD]
+    reported = [f"{path}: {error}" for path, error in bad.items()][:_TOLD]
     more = f" | and {len(bad) - _TOLD} more" if len(bad) > _TOLD else ""
-    return result, BulkDeployError(f"{len(bad)} of {len(items)} transforms were not deployed: {' | '.join(told)}{more}")
+    return result, BulkDeployError(
+        f"{len(bad)} of {len(items)} transforms were not deployed: {' | '.join(reported)}{more}"
+    )
 
 
 def is_anything_changed(items: Mapping[str, ItemResult]) -> bool:
@@ -266,7 +268,7 @@ async def _create(missing: Sequence[DesiredTransform]) -> dict[str, ItemResult]:
 
 async def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) -> dict[str, ItemResult]:
     """Return the transforms that were created although the response was lost. Raise the error if some are missing."""
-    for pause in (0, _SECOND_LOOK):
+    for pause in (0, _SECOND_POLL):
         if pause:
             await sleep(pause)
         there = await all_by_path()
@@ -288,7 +290,7 @@ class _Present:
     """
 
     there: Transform
-    target: Target
+    target: RunTarget
     is_changed: bool
     is_rebuilt: bool
     builds: bool
@@ -309,7 +311,7 @@ async def _change(
     except _ABOUT_ONE as error:
         return _item(there.id, "failed", in_one_line(error)), None
     is_rebuilt = bool(BUILT_FROM & differing.keys())
-    now = _Present(there, Target(there.id, each.path), bool(differing), is_rebuilt, builds)
+    now = _Present(there, RunTarget(there.id, each.path), bool(differing), is_rebuilt, builds)
     return _item(there.id, "updated" if differing else "unchanged"), now
 
 
@@ -335,7 +337,7 @@ async def _queue_next(batch: Batch) -> None:
             if bad:
                 _skip(item, f"it reads {' and '.join(bad)}, which {'was' if len(bad) == 1 else 'were'} not built")
             elif note["due"][path] == Due.PATIENCE:
-                batch.waiting.append(Reference.to(KIND, Target(str(item["id"]), path), attached=True))
+                batch.waiting.append(RunRef.to(KIND, RunTarget(str(item["id"]), path), attached=True))
             else:
                 ready.append(path)
         # Triggers of an earlier version of the provider have no checks.
@@ -345,7 +347,7 @@ async def _queue_next(batch: Batch) -> None:
             done = f"{items[path]['result']}, but " if items[path]["result"] != "unchanged" else ""
             items[path]["result"], items[path]["error"] = "failed", f"{done}not published: {why}"
             ready.remove(path)
-        batch.queued += [Target(str(items[path]["id"]), path) for path in ready]
+        batch.queued += [RunTarget(str(items[path]["id"]), path) for path in ready]
 
 
 async def _set(batch: Batch) -> None:

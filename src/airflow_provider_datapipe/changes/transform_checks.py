@@ -11,8 +11,9 @@ from airflow_provider_datapipe.changes import query_previews
 from airflow_provider_datapipe.changes.checks import CheckFailedError, check_truth, first_row
 from airflow_provider_datapipe.changes.transform_folder import DataCheck, about
 from airflow_provider_datapipe.flows import send
-from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
-from airflow_provider_datapipe.runs.verdict import error_of, explain
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_flows import wait_for_some
+from airflow_provider_datapipe.runs.results import exception_for, explain
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 
 #: Number of checks that run at the same time.
@@ -59,7 +60,7 @@ async def _errors(queries: list[str]) -> list[str | None]:
     await wait_for_some(together, _POLICY)
     numbers = {query_id: int(number) for number, query_id in together.note["queries"].items()}
     for end in together.ended:
-        error = error_of(await explain(end))
+        error = exception_for(await explain(end))
         if error is not None:
             errors[numbers[str(end.reference.run_id)]] = in_one_line(error)
     results = await query_previews.read_rows(together, 1)

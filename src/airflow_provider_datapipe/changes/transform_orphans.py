@@ -49,8 +49,8 @@ async def in_order_of_deletion(
     readers = {path: [reader for reader in sorted(stays) if path in read[reader]] for path in goes}
     senders: dict[str, list[str]] = {}
     for sending in await list_all(reverse_etl_syncs.list_()):
-        told = f"the reverse ETL sync {sending.id}"
-        senders.setdefault(sending.transform_id or sending.source_id, []).append(told)
+        reported = f"the reverse ETL sync {sending.id}"
+        senders.setdefault(sending.transform_id or sending.source_id, []).append(reported)
     among = {path: [other for other in read[path] if other in goes] for path in goes}
     return [
         Orphan(

@@ -28,7 +28,7 @@ def path_in_service(transform: Transform) -> str:
 async def all_by_path() -> dict[str, list[Transform]]:
     """Return all transforms, by folder and name."""
     # Pages can contain duplicates if the list changes between the requests.
-    listed = {each.id: each for each in (await list_all(transforms.list_()))}
+    listed = {each.id: each for each in await list_all(transforms.list_())}
     there: dict[str, list[Transform]] = {}
     for each in listed.values():
         there.setdefault(path_in_service(each), []).append(each)

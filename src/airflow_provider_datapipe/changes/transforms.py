@@ -24,13 +24,13 @@ from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.errors import RunError
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunTarget
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import Record, Records, key_of
-from airflow_provider_datapipe.runs.reference import Reference, RunResult, Target
-from airflow_provider_datapipe.runs.rendered import text
+from airflow_provider_datapipe.runs.results import build_run_result, exception_for
 from airflow_provider_datapipe.runs.targets import folder_of, orchestration_target, required, transform_target
-from airflow_provider_datapipe.runs.verdict import error_of, result_of
+from airflow_provider_datapipe.runs.task_state import StartRecord, TaskState, task_state_key
+from airflow_provider_datapipe.runs.templating import text
 
 KIND = "transform"
 #: Value of a schedule that means no schedule, because None keeps the current schedule.
@@ -90,7 +90,7 @@ def desired(
     )
 
 
-async def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend: bool = False) -> Batch:
+async def deploy(wanted: DesiredTransform, *, publish: bool, records: TaskState, resend: bool = False) -> Batch:
     """
     Create a transform, update the fields that differ, or leave it unchanged.
 
@@ -109,7 +109,7 @@ async def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, r
     differing = {} if is_new else differences(wanted, there)
     if differing:
         there = await send(repeatable(transforms.update(there.id, **differing)))
-    target = Target(there.id, wanted.path)
+    target = RunTarget(there.id, wanted.path)
     batch = Batch(KIND)
     batch.note = {
         "transform_id": there.id,
@@ -128,9 +128,9 @@ async def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, r
         batch.queued.append(target)
         batch.note["published"] = True
     elif due is Due.PATIENCE:
-        batch.waiting.append(Reference.to(KIND, target, attached=True))
+        batch.waiting.append(RunRef.to(KIND, target, attached=True))
     else:
-        seen = KINDS[KIND].read(Reference.to(KIND, target), there)
+        seen = KINDS[KIND].read(RunRef.to(KIND, target), there)
         outcome = str(seen.outcome if publish else Outcome.SKIPPED)
         batch.note["result"] = {**(seen.result or {}), "name": wanted.path, "outcome": outcome}
     return batch
@@ -139,7 +139,7 @@ async def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, r
 async def conclude(batch: Batch) -> None:
     """Set the schedule if it differs and the build has not failed. Only published transforms have a schedule."""
     schedule = batch.note["schedule"]
-    if schedule is None or any(error_of(end) for end in batch.ended):
+    if schedule is None or any(exception_for(end) for end in batch.ended):
         return
     cron = None if schedule == NO_SCHEDULE else schedule
     await send(repeatable(transforms.update(batch.note["transform_id"], cron_expression=cron)))
@@ -152,11 +152,11 @@ def result_of_deployment(batch: Batch) -> tuple[DeployResult, RunError | None]:
     """Return the result of a deployment, and its error, if any."""
     note = batch.note
     end = batch.ended[0] if batch.ended else None
-    run = note["result"] if end is None else result_of(end)
+    run = note["result"] if end is None else build_run_result(end)
     action = note["action"]
     did = {"name": note["name"], "action": action, "changed": action != "none", "published": note["published"]}
     result = cast("DeployResult", {**run, **did})
-    return result, None if end is None else error_of(end)
+    return result, None if end is None else exception_for(end)
 
 
 def definition_of(wanted: DesiredTransform) -> dict[str, Any]:
@@ -201,7 +201,7 @@ async def due_of(there: Transform, *, is_changed: bool) -> Due:
     # A published view has no status, a published table has one: otherwise it is published as the other kind.
     if (there.materialization == Materialization.VIEW) != (there.materialization_status is None):
         return Due.PUBLICATION
-    outcome = KINDS[KIND].read(Reference(KIND, there.id, there.name), there).outcome
+    outcome = KINDS[KIND].read(RunRef(KIND, there.id, there.name), there).outcome
     if outcome is Outcome.FAILED:
         return Due.PUBLICATION
     newest = await send(transforms.versions(there.id, limit=1))
@@ -210,7 +210,7 @@ async def due_of(there: Transform, *, is_changed: bool) -> Due:
     return Due.NOTHING if outcome is Outcome.SUCCEEDED else Due.PATIENCE
 
 
-def forget(records: Records, target: Target, *, is_settled: bool) -> None:
+def forget(records: TaskState, target: RunTarget, *, is_settled: bool) -> None:
     """
     Delete the stored record of an earlier publication, unless it is unknown whether its request was received.
 
@@ -218,9 +218,9 @@ def forget(records: Records, target: Target, *, is_settled: bool) -> None:
 
     :param is_settled: if True, such an uncertain record is deleted as well.
     """
-    key = key_of(KIND, target)
+    key = task_state_key(KIND, target)
     kept = records.get(key)
-    if kept is not None and (is_settled or Record.from_dict(kept).reference is not None):
+    if kept is not None and (is_settled or StartRecord.from_dict(kept).reference is not None):
         records.delete(key)
 
 

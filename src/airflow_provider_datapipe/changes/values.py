@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.runs.rendered import read as _read
-from airflow_provider_datapipe.runs.rendered import text as _text
+from airflow_provider_datapipe.runs.templating import read as _read
+from airflow_provider_datapipe.runs.templating import text as _text
 
 
 def flag(field: str, value: Any) -> bool:

@@ -164,20 +164,20 @@ class Progress:
     def asked(self, name: str) -> None:
         """Count a request."""
         if self._last and name != self._last and not self._one_line:
-            self._tell()
+            self._report_line()
         self._last = name
         self._counts[name] = self._counts.get(name, 0) + 1
         if not self._one_line and self._counts[name] % _TELL_EVERY == 0:
-            self._tell()
+            self._report_line()
         if self._one_line and not self._quiet:
             print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 
     def ended(self) -> None:
         """Report the last count."""
         if self._last:
-            self._tell()
+            self._report_line()
 
-    def _tell(self) -> None:
+    def _report_line(self) -> None:
         if not self._quiet:
             print(f"\r\x1b[K{self._line}" if self._one_line else self._line, file=sys.stderr, flush=True)
 

@@ -33,7 +33,7 @@ from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.flows import Flow, run_blocking, run_each
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_extra, settings_of
-from airflow_provider_datapipe.hooks.lineage import TOLD, tell
+from airflow_provider_datapipe.hooks.lineage import TOLD, report
 from airflow_provider_datapipe.runs import names
 from airflow_provider_datapipe.runs.suggestions import suggest_ids
 
@@ -59,7 +59,7 @@ class DatapipeHook(BaseHook):
         super().__init__()
         self.datapipe_conn_id = datapipe_conn_id
         #: True to report runs to Airflow's hook lineage. Operators disable it and report more detailed lineage.
-        self.tells_lineage = True
+        self.reports_lineage = True
 
     @cached_property
     def _connection(self) -> Any:
@@ -115,8 +115,8 @@ class DatapipeHook(BaseHook):
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
         answer = self.get_conn().send(request)
-        if self.tells_lineage and request.endpoint.name in TOLD:
-            tell(self, request, answer)
+        if self.reports_lineage and request.endpoint.name in TOLD:
+            report(self, request, answer)
         return answer
 
     def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:

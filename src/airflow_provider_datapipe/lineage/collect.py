@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
     from airflow_provider_datapipe.api.models.transforms import Reference, Transform
     from airflow_provider_datapipe.api.request import Request
-    from airflow_provider_datapipe.runs.reference import RunResult, Target
+    from airflow_provider_datapipe.runs.models import RunResult, RunTarget
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -55,7 +55,7 @@ class Work:
     """
 
     kind: str
-    targets: Sequence[Target] = ()
+    targets: Sequence[RunTarget] = ()
     results: Mapping[str, RunResult] | None = None
     queries: Sequence[str] = ()
     version: str | None = None
@@ -130,7 +130,7 @@ class _Collecting:
     # --- ELT
 
     async def _streams(self) -> None:
-        by_sync: dict[str, list[Target]] = {}
+        by_sync: dict[str, list[RunTarget]] = {}
         for target in self._work.targets:
             known = target if target.sync_id else (await attempt(self._stream(target), None))
             if known is not None and known.sync_id:
@@ -140,7 +140,7 @@ class _Collecting:
             if sync is not None:
                 self._loads(sync, {each.name: self._work.rows(each.resource_id) for each in targets})
 
-    async def _stream(self, target: Target) -> Target:
+    async def _stream(self, target: RunTarget) -> RunTarget:
         found = await send(elt_streams.get(target.resource_id))
         return replace(target, name=found.name, sync_id=found.elt_sync_id)
 
@@ -194,7 +194,7 @@ class _Collecting:
         places = places_of(parameters)
         place = None
         if not is_moving:
-            place = place_of_transform(transform.folder_path, transform.name, (await self._references()))
+            place = place_of_transform(transform.folder_path, transform.name, await self._references())
         columns: tuple[Column, ...] = ()
         if is_alone:
             self._found.sql = with_names(sql, {tag: _quoted(where) for tag, where in places.items()})
@@ -254,7 +254,7 @@ class _Collecting:
         if sync.source_type == _RAW_VIEW:
             place = sync.source_id.removeprefix(_RAW)
         elif transform is not None:
-            place = place_of_transform(transform.folder_path, transform.name, (await self._references()))
+            place = place_of_transform(transform.folder_path, transform.name, await self._references())
         source = None if place is None else self._naming.table(place)
         mappings = () if sync.operation is None else sync.operation.mappings
         there = Dataset(
@@ -272,7 +272,7 @@ class _Collecting:
     async def _orchestration(self, orchestration_id: str) -> None:
         """Add all resources that are attached to an orchestration."""
         syncs = await self._first(elt_syncs.list_(), [])
-        models = {each.id: each for each in (await self._first(transforms.list_(), []))}
+        models = {each.id: each for each in await self._first(transforms.list_(), [])}
         sendings = await self._first(reverse_etl_syncs.list_(), [])
         # ELT syncs come last: they need no further requests, and the request limit may be reached.
         for sending in sendings:

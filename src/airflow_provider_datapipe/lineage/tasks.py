@@ -19,9 +19,9 @@ from airflow_provider_datapipe.lineage.asking import Asker, Budget, budget_of
 from airflow_provider_datapipe.lineage.collect import PUBLISHED, Work, lineage_of
 from airflow_provider_datapipe.lineage.facets import operator_lineage
 from airflow_provider_datapipe.lineage.names import Naming
+from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.verdict import error_of, result_of
+from airflow_provider_datapipe.runs.results import build_run_result, exception_for
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -50,7 +50,7 @@ class TaskOfRuns:
 
     conn_id: str
     kind: str
-    targets: Callable[[], Flow[list[Target]]]
+    targets: Callable[[], Flow[list[RunTarget]]]
     queries: Callable[[], Mapping[str, str]] = field(default=dict)
     version: str | None = None
     batch: Batch | None = None
@@ -108,21 +108,21 @@ async def _work(task: TaskOfRuns) -> Work:
         # Decorated functions compute their queries later, when the task runs.
         queries = tuple(sql for sql in given if isinstance(sql, str) and sql)
     if batch is None:
-        found: list[Target] = []
+        found: list[RunTarget] = []
         with suppress(DatapipeError, ValueError, TypeError):
             found = await task.targets()
         return Work(task.kind, found, {}, queries, task.version)
     known = [*(end.reference for end in batch.ended), *batch.waiting]
-    targets = {each.resource_id: Target(each.resource_id, each.name, sync_id=each.sync_id) for each in known}
-    targets |= {each.resource_id: each for each in [*batch.queued, *(one.target for one in batch.hindered)]}
+    targets = {each.resource_id: RunTarget(each.resource_id, each.name, sync_id=each.sync_id) for each in known}
+    targets |= {each.resource_id: each for each in [*batch.queued, *(one.target for one in batch.blocked)]}
     if not targets and (transform_id := batch.note.get("transform_id")) and not _is_draft(batch):
         # The deployment had nothing to build.
-        targets[transform_id] = Target(transform_id, transform_id)
-    has_succeeded = bool(batch.ended) and batch.is_over and all(error_of(end) is None for end in batch.ended)
+        targets[transform_id] = RunTarget(transform_id, transform_id)
+    has_succeeded = bool(batch.ended) and batch.is_over and all(exception_for(end) is None for end in batch.ended)
     return Work(
         task.kind,
         list(targets.values()),
-        {end.reference.resource_id: result_of(end) for end in batch.ended},
+        {end.reference.resource_id: build_run_result(end) for end in batch.ended},
         queries,
         # After a successful build, the published version is the one that was built, even if a newer draft exists.
         PUBLISHED if has_succeeded else task.version,

@@ -100,14 +100,14 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
         if not show and not self.notifiers:
             raise ValueError("nobody would get the address: give notifiers, or let show_authorize_url be True")
         opened: Opened = super().execute(context)
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "authorize_url": opened.authorize_url,
             "bridge_expires_at": opened.bridge.expires_at,
             "bridge_label": opened.bridge.label,
             "bridge_state": opened.state,
         }
         for notifier in self.notifiers:
-            notifier({**context, **told})
+            notifier({**context, **reported})
         return result_of(opened, show=show)
 
     def _change(self) -> Flow[Opened]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.changes.custom_reports import ReportsResult
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.task_state import TaskState
 
 
 class CustomReportsCreateOperator(DatapipeChangeOperator):
@@ -67,7 +67,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         self.if_exists = if_exists
         self.on_partial_failure = on_partial_failure
         self.tolerated_errors = tolerated_errors
-        self._records: Records | None = None
+        self._records: TaskState | None = None
 
     def execute(self, context: Context) -> Any:
         """
@@ -85,13 +85,13 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
 
     def _change(self) -> Flow[ReportsResult]:
         from airflow_provider_datapipe.changes import custom_reports
-        from airflow_provider_datapipe.runs.records import NoRecords
+        from airflow_provider_datapipe.runs.task_state import NoTaskState
 
         return custom_reports.create(
             self.reports,
             add_as_source_stream=self.add_as_source_stream,
             if_exists=self.if_exists,
-            records=self._records or NoRecords(),
+            records=self._records or NoTaskState(),
         )
 
     def _error(self, result: ReportsResult) -> Exception | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.models import RunTarget
     from airflow_provider_datapipe.runs.sync import SyncResult
 
 
@@ -23,7 +23,7 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
     """
     Run one ELT stream, and wait until its table is loaded.
 
-    Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
 
     :param stream_id: ID of the stream; or set ``sync_id`` and ``stream_name``. (templated)
     :param sync_id: id of the sync that the stream belongs to. (templated)
@@ -65,7 +65,7 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
         # The sync of a name is known before its stream.
         return ("elt_sync", self.sync_id) if self.stream_id is None else ("elt_stream", self.stream_id)
 
-    def _target(self) -> Flow[Target]:
+    def _target(self) -> Flow[RunTarget]:
         from airflow_provider_datapipe.runs.targets import stream_target
 
         return stream_target(self.stream_id, self.sync_id, self.stream_name, {"full_refresh": self.full_refresh})
@@ -141,7 +141,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
         targets = await targets_of_sync(required("sync_id", self.sync_id), chosen, {"full_refresh": self.full_refresh})
         return Batch(self.kind, queued=targets, at_a_time=self.max_active_streams)
 
-    def _lineage_targets(self) -> Flow[list[Target]]:
+    def _lineage_targets(self) -> Flow[list[RunTarget]]:
         from airflow_provider_datapipe.runs.sync import streams_of_sync
         from airflow_provider_datapipe.runs.targets import required
 

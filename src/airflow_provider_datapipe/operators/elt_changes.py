@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.models import RunTarget
 
 
 class DatapipeEltSyncOperator(DatapipeChangeOperator):
@@ -69,7 +69,7 @@ class DatapipeEltStreamOperator(DatapipeChangeOperator):
         self.sync_id = sync_id
         self.destination_schema_name = destination_schema_name
 
-    def _target(self) -> Flow[Target]:
+    def _target(self) -> Flow[RunTarget]:
         from airflow_provider_datapipe.changes import elt_streams
 
         return elt_streams.target(self.stream_id, self.sync_id, self.destination_schema_name, self.stream_name)

@@ -10,14 +10,14 @@ from airflow_provider_datapipe.operators.base import DatapipeRunOperator, Datapi
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.models import RunTarget
 
 
 class OrchestrationRunOperator(DatapipeSingleRunOperator):
     """
     Run an orchestration, with all that is attached to it, and wait until it has ended.
 
-    Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
 
     :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
@@ -40,7 +40,7 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
         self.orchestration_name = orchestration_name
         self._declare_assets()
 
-    def _target(self) -> Flow[Target]:
+    def _target(self) -> Flow[RunTarget]:
         from airflow_provider_datapipe.runs.targets import orchestration_target
 
         return orchestration_target(self.orchestration_id, self.orchestration_name)

@@ -113,12 +113,12 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
         self._results = await read_rows(batch, self._rows_needed())
 
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
-        from airflow_provider_datapipe.runs.verdict import error_of, result_of
+        from airflow_provider_datapipe.runs.results import build_run_result, exception_for
 
         for end in batch.ended:
-            error = error_of(end)
+            error = exception_for(end)
             if error is not None:
-                return result_of(end), error
+                return build_run_result(end), error
         return self._judge(self._results)
 
 

@@ -52,9 +52,9 @@ class ReactivatingOperator(DatapipeChangeOperator):
     def _earlier(self) -> Earlier:
         """Syncs that this task and its earlier tries deactivated."""
         from airflow_provider_datapipe.changes.reverse_etl import Earlier
-        from airflow_provider_datapipe.runs.records import NoRecords
+        from airflow_provider_datapipe.runs.task_state import NoTaskState
 
-        return self._under_change or Earlier(NoRecords())
+        return self._under_change or Earlier(NoTaskState())
 
     def _activate(self, flow: Callable[[Earlier], Flow[None]]) -> None:
         from airflow_provider_datapipe.api.errors import DatapipeError

@@ -13,8 +13,8 @@ from airflow_provider_datapipe.operators.base import (
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.runs.reference import Target
-    from airflow_provider_datapipe.runs.wait import End
+    from airflow_provider_datapipe.runs.models import RunTarget
+    from airflow_provider_datapipe.runs.wait import WaitOutcome
 
 #: The most failed records that a request returns.
 _MOST_RECORDS = 100
@@ -24,7 +24,7 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     """
     Run a reverse ETL sync, and wait for the end of the run.
 
-    Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
     :param max_failed_rows: the most rows that the destination may reject without a failure of the task.
@@ -74,17 +74,17 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     def _failed_rows_allowed(self) -> int:
         return self.max_failed_rows
 
-    def _error_of(self, end: End) -> Exception | None:
-        from airflow_provider_datapipe.runs.verdict import error_of
+    def _error_of(self, end: WaitOutcome) -> Exception | None:
+        from airflow_provider_datapipe.runs.results import exception_for
 
         retries = bool(_records(self.retry_failed_records))
-        return error_of(end, max_failed_rows=self.max_failed_rows, retries_failed_records=retries)
+        return exception_for(end, max_failed_rows=self.max_failed_rows, retries_failed_records=retries)
 
     @property
     def _records_shown(self) -> int:
         return self.show_failed_records
 
-    def _target(self) -> Flow[Target]:
+    def _target(self) -> Flow[RunTarget]:
         from airflow_provider_datapipe.runs.targets import by_id
 
         options = {"retry_failed_records": _records(self.retry_failed_records)}

@@ -400,16 +400,16 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
         )
 
     def _log_result(self, result: Change) -> None:
-        told = result["details"]
+        reported = result["details"]
         self.log.info(
             "%s of %s failed records of reverse ETL sync %s will be sent again by its next run.",
-            told["requested"],
-            told["failed_records"],
+            reported["requested"],
+            reported["failed_records"],
             result["id"],
         )
-        if told["seen"] is not None and told["seen"] < told["failed_records"]:
+        if reported["seen"] is not None and reported["seen"] < reported["failed_records"]:
             self.log.warning(
                 "The service showed %s of the %s failures: the reasons of the others are not known.",
-                told["seen"],
-                told["failed_records"],
+                reported["seen"],
+                reported["failed_records"],
             )

@@ -275,9 +275,9 @@ class SchedulePutBackOperator(_NotedOperator):
         is_taken = current in [_pulled(context, each, _TAKEN) for each in takers]
         has_begun = current in [(_pulled(context, each, _BEGUN) or {}).get("round") for each in takers]
         # Without task state, before Airflow 3.3, a killed try may have left the sync deactivated.
-        is_told = context.get("task_state_store") is not None or context["ti"].try_number == 1
+        is_reported = context.get("task_state_store") is not None or context["ti"].try_number == 1
         # A task that never began has deactivated nothing.
-        self._left_whole = (is_taken and is_told) or (bool(takers) and not has_begun)
+        self._left_whole = (is_taken and is_reported) or (bool(takers) and not has_begun)
         result = super().execute(context)
         context["ti"].xcom_push(key=_OVER, value=read_note(self.noted)["round"])
         return result

@@ -10,14 +10,14 @@ from airflow_provider_datapipe.operators.base import DatapipeRunOperator, Datapi
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.models import RunTarget
 
 
 class TransformPublishOperator(DatapipeSingleRunOperator):
     """
     Publish a transform, and wait until its view or table is there.
 
-    Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`; a materialization has no run id and no
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`; a materialization has no run id and no
     times.
 
     :param transform_id: ID of the transform; or set ``transform_name``. (templated)
@@ -71,7 +71,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         self.new_folder_path = new_folder_path
         self._declare_assets()
 
-    def _target(self) -> Flow[Target]:
+    def _target(self) -> Flow[RunTarget]:
         from airflow_provider_datapipe.runs.targets import required, transform_target
 
         if self.materialization not in (None, "view", "table"):
@@ -93,7 +93,7 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
     """
     Build a published transform again, as it is, and wait until its view or table is there.
 
-    Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`; a materialization has no run id and no
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`; a materialization has no run id and no
     times.
 
     :param transform_id: ID of the transform; or set ``transform_name``. (templated)
@@ -130,7 +130,7 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
         self.folder_path = folder_path
         self._declare_assets()
 
-    def _target(self) -> Flow[Target]:
+    def _target(self) -> Flow[RunTarget]:
         from airflow_provider_datapipe.runs.targets import transform_target
 
         return transform_target(self.transform_id, self.transform_name, self.folder_path, {"rematerialize": True})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.transforms import DeployResult
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.task_state import TaskState
 
 
 class TransformDeployOperator(DatapipeSqlOperator):
@@ -132,11 +132,11 @@ class TransformDeployOperator(DatapipeSqlOperator):
         return result, error
 
 
-def _records_before(context: Context) -> Records:
+def _records_before(context: Context) -> TaskState:
     """Return the task state of earlier tries. A first try has none, and reading it for many transforms takes long."""
-    from airflow_provider_datapipe.runs.records import NoRecords
+    from airflow_provider_datapipe.runs.task_state import NoTaskState
 
-    return NoRecords() if getattr(context["ti"], "try_number", None) == 1 else records_of(context)
+    return NoTaskState() if getattr(context["ti"], "try_number", None) == 1 else records_of(context)
 
 
 class DatapipeTransformFolderOperator(DatapipeSqlOperator):
@@ -368,12 +368,12 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
             )
         finally:
             hook.close()
-        told = plan_text(plan)
-        self.log.info("The plan:\n%s", told)
+        reported = plan_text(plan)
+        self.log.info("The plan:\n%s", reported)
         result = plan.as_json()
         if is_to_be_empty and plan.changes:
             keep_result(self, context, result)
-            raise PlanNotEmptyError(f"The service does not hold what the files say: {told.splitlines()[-1]}")
+            raise PlanNotEmptyError(f"The service does not hold what the files say: {reported.splitlines()[-1]}")
         return result
 
 

@@ -87,7 +87,7 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
     def _environment(self) -> dict[str, str]:
         """Return the given values as text: a DAG that renders native objects converts some to numbers."""
         from airflow_provider_datapipe.changes.values import mapping
-        from airflow_provider_datapipe.runs.rendered import text
+        from airflow_provider_datapipe.runs.templating import text
 
         given = {} if self.environment is None else mapping("environment", self.environment)
         values = {name: text(f"environment[{name!r}]", value) for name, value in given.items()}
@@ -132,9 +132,9 @@ class WorkspacePlanOperator(_WorkspaceOperator):
         level = logging.WARNING if plan.warnings else logging.INFO
         self.log.log(level, "%s", plan_text(plan, orphans_stay="They stay, as delete_orphans is not set."))
         many = "1 thing differs" if len(plan.changes) == 1 else f"{len(plan.changes)} things differ"
-        told = f"The service does not hold what {document.name} says: {many}."
+        reported = f"The service does not hold what {document.name} says: {many}."
         is_wrong = bool(plan.changes) and flag("fail_on_changes", self.fail_on_changes)
-        return self._ended(context, plan.as_json(), PlanNotEmptyError(told) if is_wrong else None)
+        return self._ended(context, plan.as_json(), PlanNotEmptyError(reported) if is_wrong else None)
 
 
 class WorkspaceApplyOperator(_WorkspaceOperator):
@@ -202,8 +202,10 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
             )
         self.log.log(logging.WARNING if report.warnings else logging.INFO, "%s", report_text(report))
         failed = [item for item in report.items if item.error]
-        told = "; ".join(f"{item.kind} {item.name}: {item.error}" for item in failed[:_LISTED])
+        reported = "; ".join(f"{item.kind} {item.name}: {item.error}" for item in failed[:_LISTED])
         error = (
-            NotAppliedError(f"{len(failed)} thing{'s' * (len(failed) != 1)} failed. {told}") if report.failed else None
+            NotAppliedError(f"{len(failed)} thing{'s' * (len(failed) != 1)} failed. {reported}")
+            if report.failed
+            else None
         )
         return self._ended(context, report.as_json(), error)

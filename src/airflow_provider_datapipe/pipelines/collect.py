@@ -70,11 +70,11 @@ def collect(service: Runner, *, with_sql: bool = False) -> Snapshot:
 
 async def _lists() -> _Held:
     return _Held(
-        (await list_all(orchestrations.list_())),
-        (await list_all(elt_syncs.list_())),
-        (await list_all(elt_streams.list_())),
-        (await list_all(transforms.list_())),
-        (await list_all(reverse_etl_syncs.list_())),
+        await list_all(orchestrations.list_()),
+        await list_all(elt_syncs.list_()),
+        await list_all(elt_streams.list_()),
+        await list_all(transforms.list_()),
+        await list_all(reverse_etl_syncs.list_()),
     )
 
 

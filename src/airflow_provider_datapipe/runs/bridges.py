@@ -12,8 +12,8 @@ from airflow_provider_datapipe.api.endpoints import connection_bridges, connecti
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.flows import list_all, send
-from airflow_provider_datapipe.runs.moments import parse_moment
-from airflow_provider_datapipe.runs.rendered import read
+from airflow_provider_datapipe.runs.run_history import parse_time
+from airflow_provider_datapipe.runs.templating import read
 
 #: Tolerance for the clocks of the service and of Airflow.
 _CLOCKS = timedelta(minutes=1)
@@ -62,7 +62,7 @@ class Bridge:
     @property
     def end(self) -> datetime:
         """Time at which the bridge expires."""
-        return parse_moment("expires_at of the bridge", self.expires_at)
+        return parse_time("expires_at of the bridge", self.expires_at)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON."""

@@ -47,7 +47,7 @@ class DatapipeAfterSensor(DatapipeSensor):
 
 class DatapipeRunSensor(DatapipeAfterSensor):
     """
-    Sensor for the end of a run. Returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+    Sensor for the end of a run. Returns its :class:`~airflow_provider_datapipe.runs.models.RunResult`.
 
     By default, it waits for the first run that started (or ended) at or after a time, so that the result does not
     depend on the time of the poll. A run that did not succeed fails the sensor, or skips it with ``soft_fail`` or

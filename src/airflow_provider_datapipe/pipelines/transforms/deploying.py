@@ -15,17 +15,18 @@ from airflow_provider_datapipe.changes.transform_bulk import (
 )
 from airflow_provider_datapipe.changes.transforms import KIND
 from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
-from airflow_provider_datapipe.runs.batch import Batch, run_batch
-from airflow_provider_datapipe.runs.records import NoRecords
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_flows import run_batch
+from airflow_provider_datapipe.runs.results import explain
 from airflow_provider_datapipe.runs.start import StartPolicy
-from airflow_provider_datapipe.runs.verdict import explain
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
 
 #: Maximum poll interval in seconds, short because a user or a CI job waits.
-_SLOWEST_LOOK = 10.0
+_SLOWEST_POLL = 10.0
 
 
 async def deploy_transforms(
@@ -54,10 +55,10 @@ async def deploy_transforms(
     :raises CyclicTransformsError: if transforms read one another in a cycle. Nothing was changed.
     :raises DatapipeError: if the service refuses a request or cannot be reached, and nothing was changed.
     """
-    records = NoRecords()
+    records = NoTaskState()
     items: dict[str, ItemResult] = {}
     batch: Batch | None = None
-    policy = WaitPolicy(poll_interval, deadline, fastest=0.5, slowest=_SLOWEST_LOOK)
+    policy = WaitPolicy(poll_interval, deadline, fastest=0.5, slowest=_SLOWEST_POLL)
     try:
         batch = await begin(
             desired,

@@ -35,9 +35,9 @@ from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, 
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
 from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.collect import Runner
@@ -145,7 +145,7 @@ def why_due(transform: Transform) -> str:
     """Return the reason why the current definition is not built."""
     if transform.status != TransformStatus.PUBLISHED:
         return "it is a draft"
-    outcome = KINDS[KIND].read(Reference(KIND, transform.id, transform.name), transform).outcome
+    outcome = KINDS[KIND].read(RunRef(KIND, transform.id, transform.name), transform).outcome
     if outcome is Outcome.FAILED:
         return "its last build failed"
     return "what was published is an earlier definition"

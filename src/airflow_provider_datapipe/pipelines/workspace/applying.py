@@ -22,7 +22,7 @@ from airflow_provider_datapipe.pipelines.workspace.work import Applying, Key, Un
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.collect import Runner
     from airflow_provider_datapipe.pipelines.workspace.document import Document
-    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.task_state import TaskState
 
 #: The most seconds to wait for a run that blocks a change of a reverse ETL sync.
 WAIT_FOR_RUN = 600
@@ -35,7 +35,7 @@ class NotAppliedError(PipelineError):
 def apply(
     service: Runner,
     document: Document,
-    records: Records,
+    records: TaskState,
     *,
     delete_orphans: bool = False,
     wait_for_run: int = WAIT_FOR_RUN,
@@ -113,12 +113,12 @@ async def _recover(earlier: Earlier, sync_ids: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def alone(path: Path, told: Callable[[str], None]) -> Iterator[None]:
+def alone(path: Path, reported: Callable[[str], None]) -> Iterator[None]:
     """
     Hold a lock on the file while it is applied, because two processes could create the same resources twice.
 
     :param path: the file.
-    :param told: callback for the message that another process has the lock.
+    :param reported: callback for the message that another process has the lock.
     :raises WorkspaceError: if the file cannot be read.
     """
     try:
@@ -129,7 +129,7 @@ def alone(path: Path, told: Callable[[str], None]) -> Iterator[None]:
         try:
             flock(file, LOCK_EX | LOCK_NB)
         except BlockingIOError:
-            told(f"{path} is being applied by somebody else on this machine: waiting for the end of that.")
+            reported(f"{path} is being applied by somebody else on this machine: waiting for the end of that.")
             flock(file, LOCK_EX)
         except OSError:
             # Not all file systems support locks.

@@ -58,14 +58,14 @@ def held_by(service: Runner) -> Held:
 async def _lists() -> Held:
     held = Held(
         # Pages can contain duplicates if the list changes between the requests.
-        {each.id: each for each in (await list_all(connections.list_()))},
-        {each.id: each for each in (await list_all(orchestrations.list_()))},
-        {each.id: each for each in (await list_all(elt_syncs.list_()))},
+        {each.id: each for each in await list_all(connections.list_())},
+        {each.id: each for each in await list_all(orchestrations.list_())},
+        {each.id: each for each in await list_all(elt_syncs.list_())},
     )
     for stream in await list_all(elt_streams.list_()):
         held.streams[stream.elt_sync_id][stream.id] = stream
-    held.transforms = {each.id: each for each in (await list_all(transforms.list_()))}
-    held.sendings = {each.id: each for each in (await list_all(reverse_etl_syncs.list_()))}
+    held.transforms = {each.id: each for each in await list_all(transforms.list_())}
+    held.sendings = {each.id: each for each in await list_all(reverse_etl_syncs.list_())}
     return held
 
 

@@ -28,7 +28,7 @@ from airflow_provider_datapipe.pipelines.workspace.differences import (
 )
 from airflow_provider_datapipe.pipelines.workspace.matching import stream_named
 from airflow_provider_datapipe.pipelines.workspace.models import said
-from airflow_provider_datapipe.runs.records import NoRecords
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         ReverseEtlSyncEntry,
         StreamEntry,
     )
-    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.task_state import TaskState
 
 #: Key of a resource among the units: its section and position in the file.
 Key: TypeAlias = "tuple[str | int, ...]"
@@ -64,7 +64,7 @@ class Applying:
     :param wait_for_run: the most seconds to wait for a run that blocks a change of a reverse ETL sync.
     """
 
-    records: Records
+    records: TaskState
     wait_for_run: int
     ids: dict[Key, str] = field(default_factory=dict)
     earlier: sending_changes.Earlier | None = None
@@ -325,7 +325,7 @@ def sending(
     async def work(applying: Applying) -> Sequence[Done]:
         says_enabled = entry.enabled is not None
         # Stored state is not necessary if the file sets enabled.
-        earlier = sending_changes.Earlier(NoRecords() if says_enabled else applying.records)
+        earlier = sending_changes.Earlier(NoTaskState() if says_enabled else applying.records)
         wanted = sending_changes.Definition(
             object_type_id=entry.object_type_id,
             operation=None if entry.operation is None else entry.operation.model_dump(mode="json", exclude_unset=True),

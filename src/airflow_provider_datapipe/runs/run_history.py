@@ -19,8 +19,8 @@ from airflow_provider_datapipe.api.paging import LARGEST_PAGE, Cursors
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.kinds import Kind
+from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 
 #: Earlier times are invalid: some services write the zero value of their programming language for a missing time.
 _FIRST_TIME = datetime(1970, 1, 2, tzinfo=UTC)
@@ -28,14 +28,14 @@ _FIRST_TIME = datetime(1970, 1, 2, tzinfo=UTC)
 _DUE_TOLERANCE = timedelta(minutes=1)
 
 
-class MomentOf(StrEnum):
+class RunTime(StrEnum):
     """Time of a run that counts."""
 
     START = "start"
     END = "end"
 
 
-def parse_moment(name: str, value: object) -> datetime:
+def parse_time(name: str, value: object) -> datetime:
     """
     Return the time for an argument: a datetime with a time zone, or its ISO 8601 text, as templates render it.
 
@@ -66,7 +66,7 @@ def parse_moment(name: str, value: object) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class RunRecord:
     """
     A run of a list, or a load that consists of several runs.
 
@@ -76,13 +76,13 @@ class Sight:
     :param due: time at which it is due; None if not known.
     """
 
-    observation: Observation
+    observation: RunState
     started: datetime | None
     finished: datetime | None
     due: datetime | None = None
 
     @classmethod
-    def of(cls, observation: Observation) -> Sight:
+    def of(cls, observation: RunState) -> RunRecord:
         """Return the record of a run."""
         result = observation.result
         if result is None:
@@ -133,7 +133,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class RunFilter:
     """
     Rule for the runs that count.
 
@@ -143,10 +143,10 @@ class After:
     """
 
     moment: datetime
-    moment_of: MomentOf = MomentOf.START
+    moment_of: RunTime = RunTime.START
     succeeded: bool = False
 
-    def counts(self, load: Sight) -> bool:
+    def counts(self, load: RunRecord) -> bool:
         """Return True if a load counts, or may count when it has started or ended."""
         time = self.time_of(load)
         if time is None and load.observation.outcome is not Outcome.CANCELED:
@@ -156,20 +156,20 @@ class After:
             return False
         return load.succeeded or not (self.succeeded and load.is_over)
 
-    def time_of(self, load: Sight) -> datetime | None:
+    def time_of(self, load: RunRecord) -> datetime | None:
         """Return the time of a load that has to be at or after ``moment``, None if it is not known."""
-        if self.moment_of is MomentOf.START:
+        if self.moment_of is RunTime.START:
             return load.started
         # The load did not end before it started.
         return load.started if load.finished is None and load.is_over else load.finished
 
-    def is_before(self, run: Sight) -> bool:
+    def is_before(self, run: RunRecord) -> bool:
         """Return True if a run is so old that the runs before it cannot count."""
-        time = run.started if self.moment_of is MomentOf.START else run.finished
+        time = run.started if self.moment_of is RunTime.START else run.finished
         return time is not None and time < self.moment
 
 
-def loads(runs: Sequence[Sight]) -> Iterator[Sight]:
+def loads(runs: Sequence[RunRecord]) -> Iterator[RunRecord]:
     """
     Yield the loads of runs. A load in slices starts with its first run, and ends with its last one.
 
@@ -186,7 +186,7 @@ def loads(runs: Sequence[Sight]) -> Iterator[Sight]:
         yield replace(runs[-1], started=begun, finished=None)
 
 
-def first_of(runs: Sequence[Sight], rule: After, *, may_overlap: bool = False) -> Sight | None:
+def first_of(runs: Sequence[RunRecord], rule: RunFilter, *, may_overlap: bool = False) -> RunRecord | None:
     """
     Return the first load that counts, None if there is none.
 
@@ -202,18 +202,18 @@ def first_of(runs: Sequence[Sight], rule: After, *, may_overlap: bool = False) -
     return min(counting, key=lambda load: rule.time_of(load) or never, default=None)
 
 
-class _Walk:
+class _PageIterator:
     """Iterator over the pages of a list of runs, from one of its ends."""
 
-    def __init__(self, kind: Kind, target: Target, request: Request[Page[Any]]) -> None:
+    def __init__(self, kind: Kind, target: RunTarget, request: Request[Page[Any]]) -> None:
         self._kind = kind
-        self._reference = Reference.to(kind.name, target, attached=True)
+        self._reference = RunRef.to(kind.name, target, attached=True)
         self._following: Request[Page[Any]] | None = request
         self._cursors = Cursors()
         #: Runs of all pages so far, in the order of the list.
-        self.seen: list[Sight] = []
+        self.seen: list[RunRecord] = []
         #: Runs of the last page.
-        self.page: list[Sight] = []
+        self.page: list[RunRecord] = []
 
     @property
     def is_over(self) -> bool:
@@ -226,14 +226,14 @@ class _Walk:
             return
         request = self._following
         answer = await send(request)
-        self.page = [replace(Sight.of(self._kind.read(self._reference, run)), due=_due(run)) for run in answer.data]
+        self.page = [replace(RunRecord.of(self._kind.read(self._reference, run)), due=_due(run)) for run in answer.data]
         self.seen += self.page
         # Further pages are large, and the client retries them, so that one lost response does not discard the others.
         wider = replace(request.with_query(limit=LARGEST_PAGE), once=False)
         self._following = self._cursors.after(wider, answer)
 
 
-async def newest_back_to(kind: Kind, target: Target, rule: After) -> list[Sight]:
+async def newest_back_to(kind: Kind, target: RunTarget, rule: RunFilter) -> list[RunRecord]:
     """
     Return the runs, newest first, as far back as the rule requires.
 
@@ -241,7 +241,7 @@ async def newest_back_to(kind: Kind, target: Target, rule: After) -> list[Sight]
     :param target: the resource.
     :param rule: rule for the runs that count.
     """
-    walk = _Walk(kind, target, replace(kind.newest(target.resource_id), once=True))
+    walk = _PageIterator(kind, target, replace(kind.newest(target.resource_id), once=True))
     while not walk.is_over:
         await walk.step()
         if _reaches_back(kind, rule, walk):
@@ -249,7 +249,7 @@ async def newest_back_to(kind: Kind, target: Target, rule: After) -> list[Sight]
     return walk.seen
 
 
-async def last_over(kind: Kind, target: Target, latest: datetime) -> Sight | None:
+async def last_over(kind: Kind, target: RunTarget, latest: datetime) -> RunRecord | None:
     """
     Return the run that ended last, None if no run has ended.
 
@@ -265,7 +265,7 @@ async def last_over(kind: Kind, target: Target, latest: datetime) -> Sight | Non
     return None
 
 
-async def newest_of(kind: Kind, target: Target, now: datetime, latest: datetime) -> Sight | None:
+async def newest_of(kind: Kind, target: RunTarget, now: datetime, latest: datetime) -> RunRecord | None:
     """
     Return the newest run: the active one, or the one that finished last. Runs that are planned for later do not count.
 
@@ -292,13 +292,13 @@ def _due(run: Any) -> datetime | None:
     return known_time(getattr(run, "due_at", None) or run.started_at)
 
 
-def _newest_first(kind: Kind, target: Target) -> _Walk:
+def _newest_first(kind: Kind, target: RunTarget) -> _PageIterator:
     request = replace(kind.newest(target.resource_id), once=True)
     # If runs overlap, the run that ended last may not be the first one of the list, so read a large page.
-    return _Walk(kind, target, request.with_query(limit=LARGEST_PAGE) if kind.may_overlap else request)
+    return _PageIterator(kind, target, request.with_query(limit=LARGEST_PAGE) if kind.may_overlap else request)
 
 
-def _last_ended(kind: Kind, walk: _Walk, latest: datetime) -> Sight | None:
+def _last_ended(kind: Kind, walk: _PageIterator, latest: datetime) -> RunRecord | None:
     over = [load for load in loads(walk.seen[::-1]) if load.is_over]
     if not kind.may_overlap:
         return over[-1] if over else None
@@ -307,7 +307,7 @@ def _last_ended(kind: Kind, walk: _Walk, latest: datetime) -> Sight | None:
     return max(begun, key=lambda load: load.ended_by(latest) or _FIRST_TIME, default=None)
 
 
-async def first_after(kind: Kind, target: Target, rule: After) -> tuple[Sight | None, Sight | None]:
+async def first_after(kind: Kind, target: RunTarget, rule: RunFilter) -> tuple[RunRecord | None, RunRecord | None]:
     """
     Return the first run that counts and the newest run, each None if there is none.
 
@@ -317,9 +317,9 @@ async def first_after(kind: Kind, target: Target, rule: After) -> tuple[Sight | 
     :param target: the resource.
     :param rule: rule for the runs that count.
     """
-    late = _Walk(kind, target, replace(kind.newest(target.resource_id), once=True))
+    late = _PageIterator(kind, target, replace(kind.newest(target.resource_id), once=True))
     oldest_first = kind.oldest_first(target.resource_id)
-    early = None if oldest_first is None else _Walk(kind, target, oldest_first)
+    early = None if oldest_first is None else _PageIterator(kind, target, oldest_first)
     while True:
         await late.step()
         newest = late.seen[0] if late.seen else None
@@ -341,7 +341,7 @@ async def first_after(kind: Kind, target: Target, rule: After) -> tuple[Sight | 
             return first_of([*early.seen, *rest], rule), newest
 
 
-def _reaches_back(kind: Kind, rule: After, walk: _Walk) -> bool:
+def _reaches_back(kind: Kind, rule: RunFilter, walk: _PageIterator) -> bool:
     if kind.may_overlap:
         # A run that began earlier may end later. So read on until no run of a whole page counts, apart from runs that
         # did not begin.

@@ -37,7 +37,7 @@ CLOCK_SKEW = 7200.0
 GIVE_UP_AFTER = 600.0
 
 
-class Seen(NamedTuple):
+class SeenRun(NamedTuple):
     """
     A run of a list.
 
@@ -65,13 +65,13 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class EventCursor:
     """
     Position up to which the ends of runs were reported. It can be serialized to JSON.
 
     :param since: time before which all runs are known: they were reported, or are listed in ``going``.
-    :param going: unfinished runs, each with its key (:attr:`Seen.key`).
-    :param told: reported runs since the time, each with its key.
+    :param going: unfinished runs, each with its key (:attr:`SeenRun.key`).
+    :param reported: reported runs since the time, each with its key.
     :param missing: unfinished runs that the service does not know now, each with the time of the first such answer, in
         seconds since the epoch.
     :param rows: number of rows in the finished slices of an unfinished load.
@@ -80,7 +80,7 @@ class Cursor:
 
     since: str = ""
     going: dict[str, str] = field(default_factory=dict)
-    told: dict[str, str] = field(default_factory=dict)
+    reported: dict[str, str] = field(default_factory=dict)
     missing: dict[str, float] = field(default_factory=dict)
     rows: float = 0
     earlier: list[str] = field(default_factory=list)
@@ -90,22 +90,22 @@ class Cursor:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, stored: Any) -> Cursor | None:
+    def from_dict(cls, stored: Any) -> EventCursor | None:
         """Return the cursor that :meth:`as_dict` serialized, None if the value is no cursor."""
         try:
             cursor = cls(**stored)
         except TypeError:
             return None
-        maps = (cursor.going, cursor.told, cursor.missing)
+        maps = (cursor.going, cursor.reported, cursor.missing)
         is_valid = all(isinstance(each, dict) for each in maps) and isinstance(cursor.earlier, list)
         return cursor if is_valid else None
 
     @property
     def noted(self) -> frozenset[str]:
         """IDs of the reported and the unfinished runs."""
-        return frozenset(self.told) | frozenset(self.going)
+        return frozenset(self.reported) | frozenset(self.going)
 
-    def needs_more(self, page: Sequence[Seen]) -> bool:
+    def needs_more(self, page: Sequence[SeenRun]) -> bool:
         """
         Return True if older runs have to be read.
 
@@ -113,7 +113,7 @@ class Cursor:
         """
         return not reaches(page, self.since)
 
-    def absent(self, runs: Sequence[Seen], now: float) -> dict[str, str]:
+    def absent(self, runs: Sequence[SeenRun], now: float) -> dict[str, str]:
         """
         Return the unfinished runs that a list does not show, each with its time.
 
@@ -130,12 +130,12 @@ class Cursor:
         }
 
 
-def reaches(page: Sequence[Seen], moment: str) -> bool:
+def reaches(page: Sequence[SeenRun], moment: str) -> bool:
     """Return True if a page contains a run before a time."""
     return any(run.moment and run.moment < moment for run in page)
 
 
-def needs_more_at_first(seen: Sequence[Seen], page: Sequence[Seen], now: float, overlap: float = OVERLAP) -> bool:
+def needs_more_at_first(seen: Sequence[SeenRun], page: Sequence[SeenRun], now: float, overlap: float = OVERLAP) -> bool:
     """
     Return True if older runs have to be read for a first cursor, because some of them may be active.
 
@@ -147,7 +147,7 @@ def needs_more_at_first(seen: Sequence[Seen], page: Sequence[Seen], now: float, 
     return any(not run.is_over for run in page) or not reaches(page, _settled(seen, "", now, overlap))
 
 
-def is_new_id_format(cursor: Cursor, listed: Collection[str]) -> bool:
+def is_new_id_format(cursor: EventCursor, listed: Collection[str]) -> bool:
     """
     Return True if the service has changed the format of its IDs: a list shows none of the cursor's IDs.
 
@@ -157,7 +157,7 @@ def is_new_id_format(cursor: Cursor, listed: Collection[str]) -> bool:
     return cursor.noted.difference(cursor.earlier).isdisjoint(listed)
 
 
-def renamed(cursor: Cursor, runs: Iterable[Seen]) -> dict[str, str]:
+def renamed(cursor: EventCursor, runs: Iterable[SeenRun]) -> dict[str, str]:
     """
     Match runs to the IDs of a cursor after the service has changed the format of its IDs, by their times.
 
@@ -179,7 +179,7 @@ def renamed(cursor: Cursor, runs: Iterable[Seen]) -> dict[str, str]:
         key=lambda run: (not run.is_over, run.payload.get("finished_at") or ""),
     )
     over = [run for run in by_end if run.is_over]
-    for ids, candidates in ((cursor.told, over), (cursor.going, by_end[::-1]), (cursor.told, by_end)):
+    for ids, candidates in ((cursor.reported, over), (cursor.going, by_end[::-1]), (cursor.reported, by_end)):
         earlier: dict[str, list[str]] = {}
         for run_id, key in ids.items():
             if run_id in unmatched and run_id not in found.values():
@@ -191,13 +191,13 @@ def renamed(cursor: Cursor, runs: Iterable[Seen]) -> dict[str, str]:
 
 
 def take(
-    cursor: Cursor | None,
-    seen: Iterable[Seen],
+    cursor: EventCursor | None,
+    seen: Iterable[SeenRun],
     *,
     now: float,
     unknown: frozenset[str] = frozenset(),
     overlap: float = OVERLAP,
-) -> tuple[list[dict[str, Any]], Cursor]:
+) -> tuple[list[dict[str, Any]], EventCursor]:
     """
     Return the event payloads of the runs that have ended since the cursor, and the next cursor.
 
@@ -207,7 +207,7 @@ def take(
     :param unknown: IDs of the requested runs that the service does not know.
     :param overlap: seconds before the newest run in which other runs may still appear in the list.
     """
-    before = cursor or Cursor()
+    before = cursor or EventCursor()
     runs = sorted(seen, key=lambda run: (run.moment, run.run_id))
     clock = _clock(runs, now)
     since = _settled(runs, before.since, now, overlap)
@@ -216,37 +216,37 @@ def take(
     is_changed = bool(following) and is_new_id_format(before, listed)
     earlier = (before.noted if is_changed else frozenset(before.earlier)) - listed - following.keys()
     # Keep reported runs that are absent or unfinished in this list, which a lagging replica can return.
-    told = {following.get(run_id, run_id): key for run_id, key in before.told.items()}
+    reported = {following.get(run_id, run_id): key for run_id, key in before.reported.items()}
     was_going = {following.get(run_id, run_id): key for run_id, key in before.going.items()}
     shown = {run.run_id for run in runs}
     still = {run_id: key for run_id, key in was_going.items() if run_id not in shown}
-    ahead = sum(_moment_of(key) > clock for key in told.values())
+    ahead = sum(_moment_of(key) > clock for key in reported.values())
     ends: list[dict[str, Any]] = []
     rows = before.rows
     for run in runs:
         is_known = run.moment < before.since and run.run_id not in was_going
-        if is_known or run.run_id in told:
+        if is_known or run.run_id in reported:
             continue
         is_ahead = run.moment > clock
         if not run.is_over or (cursor and is_ahead and ahead >= MOST_AHEAD):
             still[run.run_id] = run.key
             continue
         ahead += is_ahead
-        told[run.run_id] = run.key
+        reported[run.run_id] = run.key
         still.pop(run.run_id, None)
         if run.is_slice:
             rows += run.payload.get("rows_synced") or 0
         else:
             ends.append(run.payload | ({"rows_synced": (run.payload.get("rows_synced") or 0) + rows} if rows else {}))
             rows = 0
-    since, told = _bounded(since, told, clock)
+    since, reported = _bounded(since, reported, clock)
     missing = {run_id: before.missing.get(run_id, now) for run_id in still if run_id in unknown}
     for run_id in [run_id for run_id, began in missing.items() if now - began >= GIVE_UP_AFTER]:
         log.warning("The service has not known run %s for %.0f s: its end is not reported.", run_id, GIVE_UP_AFTER)
         del missing[run_id], still[run_id]
     going = _watchable(still, since, clock)
-    kept = sorted(earlier & (told.keys() | going.keys()))
-    return ends if cursor else [], Cursor(since, going, told, missing, rows, kept)
+    kept = sorted(earlier & (reported.keys() | going.keys()))
+    return ends if cursor else [], EventCursor(since, going, reported, missing, rows, kept)
 
 
 def timestamp_at(seconds: float) -> str:
@@ -258,12 +258,12 @@ def _moment_of(key: str) -> str:
     return key.partition(" ")[0]
 
 
-def _clock(runs: Iterable[Seen], now: float) -> str:
+def _clock(runs: Iterable[SeenRun], now: float) -> str:
     """Return the later one of the current time and the last start of a run. Later due dates are in the future."""
     return max([timestamp_at(now), *(run.started for run in runs)])
 
 
-def _settled(runs: Sequence[Seen], since: str, now: float, overlap: float) -> str:
+def _settled(runs: Sequence[SeenRun], since: str, now: float, overlap: float) -> str:
     """Return the time before which no further runs can appear."""
     newest = max((run.started for run in runs), default="")
     if not newest:
@@ -287,12 +287,12 @@ def _earlier(moment: str, seconds: float) -> str:
     return format_timestamp(at.subtract(seconds=seconds))
 
 
-def _bounded(since: str, told: dict[str, str], clock: str) -> tuple[str, dict[str, str]]:
+def _bounded(since: str, reported: dict[str, str], clock: str) -> tuple[str, dict[str, str]]:
     """Drop reported runs before the time of the cursor, and advance this time if there are too many reported runs."""
-    moments = sorted(moment for key in told.values() if since <= (moment := _moment_of(key)) <= clock)
+    moments = sorted(moment for key in reported.values() if since <= (moment := _moment_of(key)) <= clock)
     if len(moments) > MOST_TOLD:
         since = moments[-MOST_TOLD]
-    return since, {run_id: key for run_id, key in told.items() if _moment_of(key) >= since}
+    return since, {run_id: key for run_id, key in reported.items() if _moment_of(key) >= since}
 
 
 def _watchable(going: dict[str, str], since: str, clock: str) -> dict[str, str]:

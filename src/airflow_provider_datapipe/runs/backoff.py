@@ -40,7 +40,7 @@ def counts_as_lost(failures: int, answered_at: float | None, now: float) -> bool
     return failures > 1 or answered_at is None or now >= answered_at + _RECENT
 
 
-class Contact:
+class ConnectionBackoff:
     """
     Backoff and concurrency limit of a connection.
 

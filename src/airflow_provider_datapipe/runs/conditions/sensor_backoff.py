@@ -15,9 +15,9 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.runs.bridges import BridgeError
-from airflow_provider_datapipe.runs.contact_lines import ContactLog, LogLine
 from airflow_provider_datapipe.runs.errors import LostContactError, RunError
-from airflow_provider_datapipe.runs.missing import GRACE, Missing, is_missing
+from airflow_provider_datapipe.runs.log_lines.contact import ContactLog, LogLine
+from airflow_provider_datapipe.runs.missing_runs import GRACE, MissingRun, is_missing
 from airflow_provider_datapipe.runs.names import NameLookupError
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 
@@ -25,7 +25,7 @@ from airflow_provider_datapipe.runs.wait import WaitPolicy
 _LONGEST_BACKOFF = 300.0
 
 
-class Patience:
+class SensorBackoff:
     """
     Backoff of a sensor, and limit for a loss of contact.
 
@@ -40,7 +40,7 @@ class Patience:
         self._contact = now
         self._failures = 0
         self._existed = polled_before
-        self._missing: Missing | None = None
+        self._missing: MissingRun | None = None
         #: True if a poll of this process has succeeded.
         self.was_answered = False
 
@@ -81,7 +81,7 @@ class Patience:
             return is_final(error, was_answered=self.was_answered)
         # The service can be reached, so this is no loss of contact.
         self._contact = now
-        self._missing = self._missing or Missing(GRACE, now)
+        self._missing = self._missing or MissingRun(GRACE, now)
         return self._missing.is_final(now)
 
     def failed(self, error: DatapipeError, now: float, interval: float) -> float:

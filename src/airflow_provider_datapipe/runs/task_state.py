@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from airflow_provider_datapipe.runs.baseline import Baseline
-from airflow_provider_datapipe.runs.reference import Reference, Target
+from airflow_provider_datapipe.runs.known_runs import KnownRuns
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 
 
-class Records(Protocol):
+class TaskState(Protocol):
     """Store of records. It must write immediately, and be scoped to one task of one DAG run."""
 
     def get(self, key: str) -> Any:
@@ -25,7 +25,7 @@ class Records(Protocol):
         """Restrict a record, if there is one, to retries. The task is about to succeed, and may be cleared later."""
 
 
-class Store(Protocol):
+class AirflowTaskStateStore(Protocol):
     """Interface of Airflow's task state, as far as it is used."""
 
     def get(self, key: str) -> Any:
@@ -38,7 +38,7 @@ class Store(Protocol):
         """Delete a value."""
 
 
-class NoRecords:
+class NoTaskState:
     """Store that keeps no records, for Airflow before 3.3, which has no task state."""
 
     def get(self, key: str) -> Any:
@@ -55,7 +55,7 @@ class NoRecords:
         """Do nothing."""
 
 
-class TaskStateRecords:
+class AirflowTaskState:
     """
     Store of records in Airflow's task state, which persists across retries and clearing.
 
@@ -67,7 +67,7 @@ class TaskStateRecords:
         increases.
     """
 
-    def __init__(self, store: Store, life: int) -> None:
+    def __init__(self, store: AirflowTaskStateStore, life: int) -> None:
         self._store = store
         self._life = life
 
@@ -94,7 +94,7 @@ class TaskStateRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StartRecord:
     """
     State of the start of a run.
 
@@ -103,23 +103,23 @@ class Record:
     :param reference: the run; None as long as it is not known.
     """
 
-    baseline: Baseline
+    baseline: KnownRuns
     intended_at: float
-    reference: Reference | None = None
+    reference: RunRef | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
         return asdict(self) | {"reference": self.reference and self.reference.as_dict()}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Record:
+    def from_dict(cls, data: dict[str, Any]) -> StartRecord:
         """Return the record that :meth:`as_dict` serialized."""
         reference = data["reference"]
         return cls(
-            Baseline(**data["baseline"]), data["intended_at"], Reference.from_dict(reference) if reference else None
+            KnownRuns(**data["baseline"]), data["intended_at"], RunRef.from_dict(reference) if reference else None
         )
 
 
-def key_of(kind: str, target: Target) -> str:
+def task_state_key(kind: str, target: RunTarget) -> str:
     """Return the key of the record of one run. A sync has one record for each stream."""
     return f"datapipe.{kind}.{target.resource_id}"

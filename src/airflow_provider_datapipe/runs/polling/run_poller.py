@@ -18,13 +18,14 @@ from weakref import WeakKeyDictionary
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.batch import Batch, BatchWait
-from airflow_provider_datapipe.runs.clients import Clients, Reader, until_welcome
-from airflow_provider_datapipe.runs.contact import Contact
-from airflow_provider_datapipe.runs.looks import Ends, Look, Looks
-from airflow_provider_datapipe.runs.per_loop import PerLoop, shared
-from airflow_provider_datapipe.runs.progress import Progress, Tell
-from airflow_provider_datapipe.runs.wait import WaitPolicy, Watch
+from airflow_provider_datapipe.runs.backoff import ConnectionBackoff
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_wait import BatchWait
+from airflow_provider_datapipe.runs.log_lines.progress import ProgressLines, ReportLine
+from airflow_provider_datapipe.runs.polling.per_loop import PerLoop, shared
+from airflow_provider_datapipe.runs.polling.poll_schedule import PollRequest, PollSchedule, WaitOutcomes
+from airflow_provider_datapipe.runs.polling.shared_client import Reader, SharedClient, until_welcome
+from airflow_provider_datapipe.runs.wait import RunWait, WaitPolicy
 
 log = logging.getLogger(__name__)
 
@@ -35,58 +36,58 @@ _AT_A_TIME = 25
 _BREATH = 0.002
 
 
-class Board:
+class RunPoller:
     """
-    Run poller of one connection on one event loop. :func:`joined` creates and closes it.
+    Run poller of one connection on one event loop. :func:`shared_run_poller` creates and closes it.
 
     :param read: function that reads the Airflow connection.
     :param name: name of the connection in messages.
     """
 
     def __init__(self, read: Reader, name: str = "the Airflow connection") -> None:
-        self._clients = Clients(read, name)
-        self._looks = Looks()
-        self._waits: dict[Watch, tuple[BatchWait, asyncio.Future[None]]] = {}
+        self._clients = SharedClient(read, name)
+        self._schedule = PollSchedule()
+        self._waits: dict[RunWait, tuple[BatchWait, asyncio.Future[None]]] = {}
         self._poller: asyncio.Task[None] | None = None
         self._under_way: set[asyncio.Task[Any]] = set()
         self._asked: dict[Request[Any], asyncio.Task[Any]] = {}
         self._wake = asyncio.Event()
         #: Futures of waits that have ended, but were not notified yet.
         self._over: deque[asyncio.Future[None]] = deque()
-        self._telling: asyncio.TimerHandle | None = None
-        self._tellers: dict[BatchWait, _Teller] = {}
+        self._reporting: asyncio.TimerHandle | None = None
+        self._reporters: dict[BatchWait, _ProgressReporter] = {}
         #: Loggers of waits that have logged a loss of contact, but not its end.
-        self._lost: set[_Teller] = set()
+        self._lost: set[_ProgressReporter] = set()
         self._was_lost = False
         #: Number of users.
         self.users = 0
         #: The defect that has ended the waits, None otherwise. Further waits need a new poller.
         self.broken: Exception | None = None
 
-    async def wait(self, batch: Batch, policy: WaitPolicy, tell: Tell | None = None) -> None:
+    async def wait(self, batch: Batch, policy: WaitPolicy, report: ReportLine | None = None) -> None:
         """
         Wait for runs of a batch, as :func:`~airflow_provider_datapipe.runs.batch.wait_for_some` does.
 
         :param batch: the batch, which is changed in place.
         :param policy: poll interval and time limits.
-        :param tell: function that logs progress, called in the context of the caller; None for no log lines.
+        :param report: function that logs progress, called in the context of the caller; None for no log lines.
         :raises Exception: if the Airflow connection cannot be read.
         """
         limit = time.time() + policy.contact_limit
         await self._clients.open_until(limit if policy.deadline is None else min(limit, policy.deadline))
         if self.broken is not None:
             raise self.broken
-        self._looks.contact.widen(self._clients.most)
+        self._schedule.contact.widen(self._clients.most)
         wait = BatchWait(batch, policy, time.time())
         watches = wait.watches
         over = asyncio.get_running_loop().create_future()
-        teller = None if tell is None else _Teller(wait, tell, self._looks.contact, self._lost)
+        reporter = None if report is None else _ProgressReporter(wait, report, self._schedule.contact, self._lost)
         try:
-            if teller is not None:
-                self._tellers[wait] = teller
+            if reporter is not None:
+                self._reporters[wait] = reporter
             for watch in watches:
                 self._waits[watch] = (wait, over)
-                self._looks.add(watch)
+                self._schedule.add(watch)
             if self._poller is None:
                 # An own context, because its log lines do not belong to a single trigger.
                 self._poller = asyncio.create_task(self._poll(), context=contextvars.Context())
@@ -94,11 +95,11 @@ class Board:
             if not wait.is_over:
                 await over
         finally:
-            if teller is not None:
-                del self._tellers[wait]
-                teller.stop()
+            if reporter is not None:
+                del self._reporters[wait]
+                reporter.stop()
             self._let_go(watches)
-            wait.settle()
+            wait.write_back()
 
     async def ask(self, request: Request[Any]) -> Any:
         """
@@ -120,14 +121,14 @@ class Board:
         tasks = [*self._under_way, *([self._poller] if self._poller else [])]
         for task in tasks:
             task.cancel()
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._reporting is not None:
+            self._reporting.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._clients.close()
 
     async def _ask(self, request: Request[Any]) -> Any:
         await self._clients.open()
-        contact = self._looks.contact
+        contact = self._schedule.contact
         await until_welcome(contact)
         await self._clients.refresh(in_doubt=contact.error is not None)
         return await self._clients.ask(request, contact)
@@ -144,9 +145,9 @@ class Board:
         """True if further waits can join. False after a defect has ended all waits."""
         return self.broken is None
 
-    def _let_go(self, watches: list[Watch]) -> None:
+    def _let_go(self, watches: list[RunWait]) -> None:
         for watch in watches:
-            self._looks.discard(watch)
+            self._schedule.discard(watch)
             self._waits.pop(watch, None)
 
     async def _poll(self) -> None:
@@ -159,36 +160,36 @@ class Board:
     async def _step(self) -> None:
         """Send the polls that are due, then sleep until the next one is due or an answer arrives."""
         self._wake.clear()
-        self._take(self._looks.overdue(time.time()))
-        if self._looks.is_due(time.time()):
-            await self._clients.refresh(in_doubt=self._looks.contact.error is not None)
-            self._looks.contact.widen(self._clients.most)
-        while (look := self._looks.next(time.time())) is not None:
-            task = asyncio.create_task(self._look(look))
+        self._take(self._schedule.overdue(time.time()))
+        if self._schedule.is_due(time.time()):
+            await self._clients.refresh(in_doubt=self._schedule.contact.error is not None)
+            self._schedule.contact.widen(self._clients.most)
+        while (poll := self._schedule.next(time.time())) is not None:
+            task = asyncio.create_task(self._poll_once(poll))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
         now = time.time()
-        alarm = asyncio.get_running_loop().call_later(max(self._looks.wake_at(now) - now, 0), self._wake.set)
+        alarm = asyncio.get_running_loop().call_later(max(self._schedule.wake_at(now) - now, 0), self._wake.set)
         try:
             await self._wake.wait()
         finally:
             alarm.cancel()
 
-    async def _look(self, look: Look) -> None:
+    async def _poll_once(self, poll: PollRequest) -> None:
         try:
             try:
-                answer = await self._clients.send(look.request)
+                answer = await self._clients.send(poll.request)
             except DatapipeError as error:
-                ends = self._looks.failed(look, error, time.time())
+                ends = self._schedule.failed(poll, error, time.time())
             else:
-                ends = self._looks.answered(look, answer, time.time())
+                ends = self._schedule.answered(poll, answer, time.time())
             self._take(ends)
-            self._report_contact(look)
+            self._report_contact(poll)
         except Exception as error:  # noqa: BLE001 - as in _poll
             self._fail(error)
         self._wake.set()
 
-    def _take(self, ends: Ends) -> None:
+    def _take(self, ends: WaitOutcomes) -> None:
         for watch, end in ends:
             if watch not in self._waits:
                 # It ended with another wait of its batch.
@@ -197,10 +198,10 @@ class Board:
             self._let_go(wait.take(watch, end))
             if wait.is_over:
                 self._over.append(over)
-        if self._over and self._telling is None:
-            self._tell(0)
+        if self._over and self._reporting is None:
+            self._report_line(0)
 
-    def _tell(self, late: float) -> None:
+    def _report_line(self, late: float) -> None:
         """End a group of waits, and schedule the next group. The later the event loop runs, the longer the pause."""
         for _ in range(min(_AT_A_TIME, len(self._over))):
             over = self._over.popleft()
@@ -208,25 +209,25 @@ class Board:
                 over.set_result(None)
         loop = asyncio.get_running_loop()
         at = loop.time() + _BREATH + late
-        self._telling = loop.call_at(at, self._told, at)
+        self._reporting = loop.call_at(at, self._reported, at)
 
-    def _told(self, due: float) -> None:
-        self._telling = None
+    def _reported(self, due: float) -> None:
+        self._reporting = None
         if self._over:
-            self._tell(asyncio.get_running_loop().time() - due)
+            self._report_line(asyncio.get_running_loop().time() - due)
 
-    def _report_contact(self, look: Look) -> None:
+    def _report_contact(self, poll: PollRequest) -> None:
         """Notify the waits that a request may concern of a loss of contact or its end, so that they log it."""
-        is_lost = self._looks.contact.lost is not None
+        is_lost = self._schedule.contact.lost is not None
         concerned = set(self._lost)
         if is_lost is not self._was_lost:
-            concerned.update(self._tellers.values())
-        elif look.is_direct:
-            waits = [self._waits[watch][0] for watch in look.watches if watch in self._waits]
-            concerned.update(self._tellers[wait] for wait in waits if wait in self._tellers)
+            concerned.update(self._reporters.values())
+        elif poll.is_direct:
+            waits = [self._waits[watch][0] for watch in poll.watches if watch in self._waits]
+            concerned.update(self._reporters[wait] for wait in waits if wait in self._reporters)
         self._was_lost = is_lost
-        for teller in concerned:
-            teller.check_contact(within=len(concerned) * _BREATH)
+        for reporter in concerned:
+            reporter.check_contact(within=len(concerned) * _BREATH)
 
     def _fail(self, error: Exception) -> None:
         log.error("Waiting on the board broke: all of its waits end with this error.", exc_info=error)
@@ -236,27 +237,29 @@ class Board:
                 over.set_exception(error)
 
 
-class _Teller:
+class _ProgressReporter:
     """
     Log of the progress of a wait. A timer writes it in the context of the task, without waking the trigger.
 
     :param wait: the wait.
-    :param tell: function that logs a line.
+    :param report: function that logs a line.
     :param contact: the contact with the service.
     :param lost: shared set of instances that have logged a loss of contact, but not its end.
     """
 
-    __slots__ = ("_alarm", "_check", "_contact", "_context", "_lost", "_progress", "_tell", "_wait")
+    __slots__ = ("_alarm", "_check", "_contact", "_context", "_lost", "_progress", "_report_line", "_wait")
 
-    def __init__(self, wait: BatchWait, tell: Tell, contact: Contact, lost: set[_Teller]) -> None:
+    def __init__(
+        self, wait: BatchWait, report: ReportLine, contact: ConnectionBackoff, lost: set[_ProgressReporter]
+    ) -> None:
         self._wait = wait
-        self._tell = tell
+        self._report_line = report
         self._contact = contact
         self._lost = lost
         self._context = contextvars.copy_context()
         self._check: asyncio.TimerHandle | None = None
         now = time.time()
-        self._progress = Progress(wait, now, random.random())  # noqa: S311 - no secret
+        self._progress = ProgressLines(wait, now, random.random())  # noqa: S311 - no secret
         self._alarm = asyncio.get_running_loop().call_later(self._progress.due - now, self._speak)
         # Other waits, or an earlier process, may have lost contact before.
         self._report_contact()
@@ -284,29 +287,31 @@ class _Teller:
     def _report_contact(self) -> None:
         self._check = None
         if line := self._wait.contact_line(self._contact.lost, time.time()):
-            self._tell(*line)
+            self._report_line(*line)
         (self._lost.add if self._wait.is_lost else self._lost.discard)(self)
 
     def _speak(self) -> None:
         now = time.time()
-        self._tell(logging.INFO, self._progress.line(now, is_lost=self._contact.lost is not None))
+        self._report_line(logging.INFO, self._progress.line(now, is_lost=self._contact.lost is not None))
         self._alarm = asyncio.get_running_loop().call_later(self._progress.due - now, self._speak)
 
 
-_BOARDS: PerLoop[Board] = WeakKeyDictionary()
+_BOARDS: PerLoop[RunPoller] = WeakKeyDictionary()
 
 
-def joined(conn_id: str, read: Reader) -> AbstractAsyncContextManager[Board]:
+def shared_run_poller(conn_id: str, read: Reader) -> AbstractAsyncContextManager[RunPoller]:
     """
     Return a context manager for the shared run poller of a connection on the running event loop.
 
     :param conn_id: ID of the Airflow connection.
     :param read: function that reads it.
     """
-    return shared(_BOARDS, conn_id, lambda: Board(read, f"the Airflow connection `{conn_id}`"))
+    return shared(_BOARDS, conn_id, lambda: RunPoller(read, f"the Airflow connection `{conn_id}`"))
 
 
-async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy, tell: Tell | None = None) -> None:
+async def wait_for_runs(
+    conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy, report: ReportLine | None = None
+) -> None:
     """
     Wait for runs of a batch with the shared run poller of a connection.
 
@@ -314,8 +319,8 @@ async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPo
     :param read: function that reads it.
     :param batch: the batch, which is changed in place.
     :param policy: poll interval and time limits.
-    :param tell: function that logs progress; None for no log lines.
+    :param report: function that logs progress; None for no log lines.
     :raises Exception: if the Airflow connection cannot be read.
     """
-    async with joined(conn_id, read) as board:
-        await board.wait(batch, policy, tell)
+    async with shared_run_poller(conn_id, read) as poller:
+        await poller.wait(batch, policy, report)

@@ -16,19 +16,19 @@ from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.reference import Observation, Reference
+from airflow_provider_datapipe.runs.models import RunRef, RunState
 
 #: Fingerprint of a run's state in a bulk status, to detect changes.
-Mark: TypeAlias = tuple[Any, ...]
+StatusFingerprint: TypeAlias = tuple[Any, ...]
 
 
-class Unclear(Enum):
+class NeedsDirectPoll(Enum):
     """Marker for a bulk status that does not show the state of a run, so that the run needs a direct poll."""
 
     UNCLEAR = auto()
 
 
-class Shared(ABC):
+class BulkStatusRequest(ABC):
     """
     Bulk status request.
 
@@ -47,7 +47,7 @@ class Shared(ABC):
 
     @override
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shared) and type(self) is type(other) and self.key == other.key
+        return isinstance(other, BulkStatusRequest) and type(self) is type(other) and self.key == other.key
 
     @override
     def __hash__(self) -> int:
@@ -62,20 +62,20 @@ class Shared(ABC):
         """Return the items of an answer, by the keys that :meth:`find` uses."""
 
     @abstractmethod
-    def find(self, reference: Reference, shown: Mapping[str, Any]) -> Any | None:
+    def find(self, reference: RunRef, shown: Mapping[str, Any]) -> Any | None:
         """Return the item of a run, None if there is none."""
 
     @abstractmethod
-    def mark(self, item: Any) -> Mark:
+    def mark(self, item: Any) -> StatusFingerprint:
         """Return the fingerprint of an item, which changes when the state of the run changes."""
 
     def is_going(self, item: Any) -> bool:
         """Return True if an item shows an active run that has started."""
         return True
 
-    def read(self, reference: Reference, item: Any) -> Observation | Unclear:
+    def read(self, reference: RunRef, item: Any) -> RunState | NeedsDirectPoll:
         """Return the state of a run whose fingerprint has changed."""
-        return Unclear.UNCLEAR
+        return NeedsDirectPoll.UNCLEAR
 
     def following(self, answer: Any, *, missing: int, pages: int) -> Request[Any] | None:
         """
@@ -87,25 +87,25 @@ class Shared(ABC):
         return None
 
 
-class _Glance(TypedDict, total=False):
+class _StreamSnapshot(TypedDict, total=False):
     status: str | None
     started_at: str | None
     finished_at: str | None
 
 
-class _Glances(TypedDict, total=False):
+class _StreamSnapshots(TypedDict, total=False):
     name: str
-    active_sync: _Glance | None
-    latest_sync: _Glance | None
+    active_sync: _StreamSnapshot | None
+    latest_sync: _StreamSnapshot | None
 
 
 class _Status(TypedDict):
     """The fields of a sync's status that show changes. Validating all fields takes thirty times as long."""
 
-    source_streams: list[_Glances]
+    source_streams: list[_StreamSnapshots]
 
 
-class SyncStatus(Shared):
+class SyncStatus(BulkStatusRequest):
     """
     Status of an ELT sync, which shows all its streams.
 
@@ -122,7 +122,7 @@ class SyncStatus(Shared):
 
     @override
     def index(self, answer: _Status) -> Mapping[str, Any]:
-        shown: dict[str, _Glances | None] = {}
+        shown: dict[str, _StreamSnapshots | None] = {}
         for stream in answer["source_streams"]:
             name = stream.get("name", "")
             # Streams with the same name are ambiguous.
@@ -130,11 +130,11 @@ class SyncStatus(Shared):
         return shown
 
     @override
-    def find(self, reference: Reference, shown: Mapping[str, Any]) -> Any | None:
+    def find(self, reference: RunRef, shown: Mapping[str, Any]) -> Any | None:
         return shown.get(reference.name)
 
     @override
-    def mark(self, item: _Glances) -> Mark:
+    def mark(self, item: _StreamSnapshots) -> StatusFingerprint:
         active, latest = item.get("active_sync") or {}, item.get("latest_sync") or {}
         return (
             active.get("status"),
@@ -145,7 +145,7 @@ class SyncStatus(Shared):
         )
 
     @override
-    def is_going(self, item: _Glances) -> bool:
+    def is_going(self, item: _StreamSnapshots) -> bool:
         active = item.get("active_sync")
         # A run that is only scheduled has no start time.
         return bool(active and active.get("started_at"))
@@ -159,7 +159,7 @@ class _RunPage(TypedDict, total=False):
     nextCursor: str | None
 
 
-class OrchestrationRuns(Shared):
+class OrchestrationRuns(BulkStatusRequest):
     """The newest runs of all orchestrations. The list contains complete runs."""
 
     IS_COMPLETE = True
@@ -177,20 +177,20 @@ class OrchestrationRuns(Shared):
         return {str(run.get("id")): run for run in answer.get("data", [])}
 
     @override
-    def find(self, reference: Reference, shown: Mapping[str, Any]) -> Any | None:
+    def find(self, reference: RunRef, shown: Mapping[str, Any]) -> Any | None:
         return None if reference.run_id is None else shown.get(reference.run_id)
 
     @override
-    def mark(self, item: dict[str, Any]) -> Mark:
+    def mark(self, item: dict[str, Any]) -> StatusFingerprint:
         return (item.get("status"), item.get("started_at"), item.get("finished_at"))
 
     @override
-    def read(self, reference: Reference, item: dict[str, Any]) -> Observation | Unclear:
+    def read(self, reference: RunRef, item: dict[str, Any]) -> RunState | NeedsDirectPoll:
         try:
             run = OrchestrationRun.model_validate(item)
         except ValidationError:
             # The direct poll raises an error with the details.
-            return Unclear.UNCLEAR
+            return NeedsDirectPoll.UNCLEAR
         return KINDS[reference.kind].read(reference, run)
 
     @override
@@ -202,7 +202,7 @@ class OrchestrationRuns(Shared):
         return self.request().with_query(starting_after=cursor)
 
 
-def shared_by(reference: Reference) -> Shared | None:
+def bulk_status_for(reference: RunRef) -> BulkStatusRequest | None:
     """Return the bulk status request that shows a run, None if there is none."""
     if reference.kind == "elt_stream" and reference.sync_id is not None:
         return SyncStatus(reference.sync_id)

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import pendulum
 
 from airflow_provider_datapipe.api.models.common import known_time
-from airflow_provider_datapipe.runs.reference import Observation
+from airflow_provider_datapipe.runs.models import RunState
 
 #: Seconds by which a requested run may seem to begin before its request: timestamps may be cut to whole minutes.
 _START_TOLERANCE = 60.0
@@ -44,7 +44,7 @@ R = TypeVar("R", bound=ListedRun)
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
+class KnownRuns:
     """
     Known runs of a resource before the task requests one.
 
@@ -61,12 +61,12 @@ class Baseline:
     state: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, runs: Iterable[R], since: float, is_over: Callable[[R], bool]) -> Baseline:
+    def of(cls, runs: Iterable[R], since: float, is_over: Callable[[R], bool]) -> KnownRuns:
         """
         Return the baseline that a list of runs shows.
 
         :param runs: the newest runs of the resource.
-        :param since: see :class:`Baseline`.
+        :param since: see :class:`KnownRuns`.
         :param is_over: returns True if a run has finished.
         """
         # Runs that their times exclude at any later moment need not be stored.
@@ -81,7 +81,7 @@ class Baseline:
         """
         return run.id not in self.known and (self.since is None or may_be_new(run, self.since, now))
 
-    def was_over(self, observation: Observation, now: float) -> bool:
+    def was_over(self, observation: RunState, now: float) -> bool:
         """
         Return True if a run had finished before the request, or if that is not known.
 
@@ -96,7 +96,7 @@ class Baseline:
         # A service that writes local times without an offset shows ends in the future.
         return not self.since - _FINISH_TOLERANCE <= finished.timestamp() <= now + _START_TOLERANCE
 
-    def is_new_run(self, observation: Observation, now: float) -> bool:
+    def is_new_run(self, observation: RunState, now: float) -> bool:
         """
         Return True if a run that was read by its ID may have been started by the request.
 
@@ -116,12 +116,12 @@ class _Run:
     finished_at: pendulum.DateTime | None
 
 
-def _parsed(observation: Observation, name: Literal["started_at", "finished_at"]) -> pendulum.DateTime | None:
+def _parsed(observation: RunState, name: Literal["started_at", "finished_at"]) -> pendulum.DateTime | None:
     text = observation.result and observation.result[name]
     return pendulum.instance(datetime.fromisoformat(text)) if text else None
 
 
-def oldest_new_run(runs: Iterable[R], baseline: Baseline, now: float) -> R | None:
+def oldest_new_run(runs: Iterable[R], baseline: KnownRuns, now: float) -> R | None:
     """
     Return the first run that may have been started by a request, or None.
 

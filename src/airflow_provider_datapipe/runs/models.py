@@ -41,7 +41,7 @@ class RunResult(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RunTarget:
     """
     Resource to run.
 
@@ -67,7 +67,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class RunRef:
     """
     Reference to a run.
 
@@ -80,7 +80,7 @@ class Reference:
     :param rows_before: number of rows in the earlier slices of the same load.
     :param absent_since: time since which a requested run has not appeared, in seconds since the epoch.
     :param sync_id: ID of the ELT sync of a stream. The status of the sync shows all its streams at once.
-    :param durations: durations of earlier runs in seconds, newest first (:class:`~.pace.History`).
+    :param durations: durations of earlier runs in seconds, newest first (:class:`~.poll_interval.RunDurations`).
     :param since: time of the request by the service's clock, in seconds since the epoch. For a transform: its
         ``updated_at`` after the request; answers with an earlier time are out of date.
     :param known: IDs of the runs that were listed before the request, for a run that is not listed yet.
@@ -105,7 +105,7 @@ class Reference:
     stale_until: float | None = None
 
     @classmethod
-    def to(cls, kind: str, target: Target, **known: Any) -> Reference:
+    def to(cls, kind: str, target: RunTarget, **known: Any) -> RunRef:
         """
         Return a reference to a run of a target.
 
@@ -126,7 +126,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class RunState:
     """
     State of a run at one poll.
 
@@ -136,7 +136,7 @@ class Observation:
     :param may_be_stale: True if the answer equals the state before the request, so that it may show an earlier run.
     """
 
-    reference: Reference
+    reference: RunRef
     outcome: Outcome
     result: RunResult | None = None
     may_be_stale: bool = False

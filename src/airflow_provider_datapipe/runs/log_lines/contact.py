@@ -6,7 +6,7 @@ import logging
 from typing import TypeAlias
 
 from airflow_provider_datapipe.api.errors import DatapipeError
-from airflow_provider_datapipe.runs.progress import span
+from airflow_provider_datapipe.runs.log_lines.labels import span
 
 #: Level and text.
 LogLine: TypeAlias = tuple[int, str]

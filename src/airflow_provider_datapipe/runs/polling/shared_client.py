@@ -12,8 +12,8 @@ from airflow_provider_datapipe.api.async_client import AsyncClient
 from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError, TransportError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.settings import Settings
-from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
-from airflow_provider_datapipe.runs.labels import sentence_start
+from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
+from airflow_provider_datapipe.runs.log_lines.labels import sentence_start
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _LAST_ATTEMPT = 5.0
 Reader = Callable[[], Awaitable[Settings]]
 
 
-class Clients:
+class SharedClient:
     """
     HTTP client of an Airflow connection, replaced when the connection changes.
 
@@ -137,7 +137,7 @@ class Clients:
             self._users[client] -= 1
             await self._close_unused(client)
 
-    async def ask(self, request: Request[Any], contact: Contact) -> Any:
+    async def ask(self, request: Request[Any], contact: ConnectionBackoff) -> Any:
         """
         Send a request, and update the state of the contact.
 
@@ -170,7 +170,7 @@ class Clients:
             await client.close()
 
 
-async def until_welcome(contact: Contact) -> None:
+async def until_welcome(contact: ConnectionBackoff) -> None:
     """Wait until the backoff of the connection ends."""
     while (pause := contact.paused_until - time.time()) > 0:  # noqa: ASYNC110 - the end may move during the sleep
         await asyncio.sleep(pause)

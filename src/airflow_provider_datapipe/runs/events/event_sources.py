@@ -28,24 +28,24 @@ from airflow_provider_datapipe.api.models.transforms import TransformStatus
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import Flow, list_all, send
-from airflow_provider_datapipe.runs.contact import is_of_connection
-from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.news import (
+from airflow_provider_datapipe.runs.backoff import is_of_connection
+from airflow_provider_datapipe.runs.events.cursors import (
     CLOCK_SKEW,
     GIVE_UP_AFTER,
     LATE_START,
     OVERLAP,
-    Cursor,
-    Seen,
+    EventCursor,
+    SeenRun,
     needs_more_at_first,
     reaches,
     renamed,
     take,
     timestamp_at,
 )
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunRef, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Observation, Reference
-from airflow_provider_datapipe.runs.sharing import Mark, SyncStatus
+from airflow_provider_datapipe.runs.polling.bulk_status import StatusFingerprint, SyncStatus
 
 if TYPE_CHECKING:
     import pendulum
@@ -75,7 +75,7 @@ _ALL_EVERY = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Interest:
+class Subscription:
     """
     Subscription of one subscriber.
 
@@ -90,10 +90,10 @@ class Interest:
 
 
 #: New events for a subscriber, and its new cursor.
-News: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any]]
+NewEvents: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any]]
 
 
-class Feed(ABC):
+class EventSource(ABC):
     """
     Event source: polls a resource for all subscribers, with as few requests as possible.
 
@@ -110,11 +110,11 @@ class Feed(ABC):
         self._unreadable: set[str] = set()
 
     @abstractmethod
-    def look(self, interests: Sequence[Interest], now: float) -> Flow[list[News]]:
+    def poll(self, subscriptions: Sequence[Subscription], now: float) -> Flow[list[NewEvents]]:
         """
         Poll once, and return the new events of each subscriber.
 
-        :param interests: subscriptions of all subscribers.
+        :param subscriptions: subscriptions of all subscribers.
         :param now: current time in seconds since the epoch.
         """
 
@@ -122,7 +122,7 @@ class Feed(ABC):
         """Reset the cached state, because a new subscriber joined."""
         return
 
-    def _warn_if_renamed(self, cursors: Sequence[Cursor | None], seen: Sequence[Seen]) -> None:
+    def _warn_if_renamed(self, cursors: Sequence[EventCursor | None], seen: Sequence[SeenRun]) -> None:
         """Log once if the service has changed its run IDs."""
         if not self._has_warned and any(cursor and renamed(cursor, seen) for cursor in cursors):
             self._has_warned = True
@@ -133,71 +133,71 @@ class Feed(ABC):
             )
 
 
-class _RunsFeed(Feed):
+class _RunEventSource(EventSource):
     """Event source for runs in a list that begins with the newest run."""
 
     #: Seconds before the newest run in which other runs may still appear in the list.
     overlap: ClassVar[float] = OVERLAP
 
     @override
-    async def look(self, interests: Sequence[Interest], now: float) -> list[News]:
-        cursors = [_cursor_of(interest.cursor) for interest in interests]
-        listing = self._listing(interests)
-        seen, unknown = await _look_at(self.kind, listing, cursors, now, self._unreadable, overlap=self.overlap)
-        news: list[News] = []
-        for interest, cursor in zip(interests, cursors, strict=True):
-            runs = [run for run in seen if self._is_for(interest, run)]
+    async def poll(self, subscriptions: Sequence[Subscription], now: float) -> list[NewEvents]:
+        cursors = [_cursor_of(subscription.cursor) for subscription in subscriptions]
+        listing = self._listing(subscriptions)
+        seen, unknown = await _poll_runs(self.kind, listing, cursors, now, self._unreadable, overlap=self.overlap)
+        news: list[NewEvents] = []
+        for subscription, cursor in zip(subscriptions, cursors, strict=True):
+            runs = [run for run in seen if self._is_for(subscription, run)]
             self._warn_if_renamed([cursor], runs)
             ends, following = take(cursor, runs, now=now, unknown=unknown, overlap=self.overlap)
             news.append((ends, following.as_dict()))
         return news
 
     @abstractmethod
-    def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
+    def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
         """Return the request that lists the runs."""
 
-    def _is_for(self, interest: Interest, run: Seen) -> bool:
+    def _is_for(self, subscription: Subscription, run: SeenRun) -> bool:
         """Return True if a run of the list belongs to a subscription."""
         return True
 
 
-class StreamFeed(_RunsFeed):
+class StreamEventSource(_RunEventSource):
     """Runs of one stream, by its ID."""
 
     kind = "elt_stream"
 
     @override
-    def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
+    def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
         return elt_stream_runs.list_(self.key, sort_direction="desc")
 
 
-class ReverseEtlFeed(_RunsFeed):
+class ReverseEtlEventSource(_RunEventSource):
     """Runs of one reverse ETL sync, by its ID."""
 
     kind = "reverse_etl"
 
     @override
-    def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
+    def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
         return reverse_etl_sync_runs.list_(self.key, sort_direction="desc")
 
 
-class OrchestrationFeed(_RunsFeed):
+class OrchestrationEventSource(_RunEventSource):
     """Runs of all orchestrations with subscribers, from a single list."""
 
     kind = "orchestration"
     overlap = LATE_START
 
     @override
-    def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
-        wanted = {interest.resource_id for interest in interests}
+    def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
+        wanted = {subscription.resource_id for subscription in subscriptions}
         return orchestration_runs.list_(orchestration_id=wanted.pop() if len(wanted) == 1 else None)
 
     @override
-    def _is_for(self, interest: Interest, run: Seen) -> bool:
-        return interest.resource_id in (None, run.payload["resource_id"])
+    def _is_for(self, subscription: Subscription, run: SeenRun) -> bool:
+        return subscription.resource_id in (None, run.payload["resource_id"])
 
 
-class SyncFeed(Feed):
+class SyncEventSource(EventSource):
     """
     Runs of the streams of an ELT sync, by its ID.
 
@@ -212,32 +212,36 @@ class SyncFeed(Feed):
         super().__init__(key)
         self._names: dict[str, str] = {}
         self._shown: frozenset[str] = frozenset()
-        self._looks = 0
+        self._polls = 0
         #: Last status of each stream, and True if the stream was polled twice with this status.
-        self._marks: dict[str, tuple[Mark | None, bool]] = {}
+        self._marks: dict[str, tuple[StatusFingerprint | None, bool]] = {}
 
     @override
     def renew(self) -> None:
         self._marks = {}
 
     @override
-    async def look(self, interests: Sequence[Interest], now: float) -> list[News]:
+    async def poll(self, subscriptions: Sequence[Subscription], now: float) -> list[NewEvents]:
         sharing = SyncStatus(self.key)
         shown = sharing.index(await send(sharing.request()))
-        if self._looks % _ALL_EVERY == 0 or self._shown != frozenset(shown):
+        if self._polls % _ALL_EVERY == 0 or self._shown != frozenset(shown):
             streams = await list_all(elt_streams.list_(elt_sync_id=self.key))
             self._names = {stream.id: stream.name for stream in streams}
             self._shown = frozenset(shown)
             self.renew()
-        self._looks += 1
-        ends: list[list[dict[str, Any]]] = [[] for _ in interests]
-        cursors: list[dict[str, Any]] = [dict((interest.cursor or {}).get("streams", {})) for interest in interests]
-        began = [(interest.cursor or {}).get("began") or timestamp_at(now - CLOCK_SKEW) for interest in interests]
+        self._polls += 1
+        ends: list[list[dict[str, Any]]] = [[] for _ in subscriptions]
+        cursors: list[dict[str, Any]] = [
+            dict((subscription.cursor or {}).get("streams", {})) for subscription in subscriptions
+        ]
+        began = [
+            (subscription.cursor or {}).get("began") or timestamp_at(now - CLOCK_SKEW) for subscription in subscriptions
+        ]
         # Work on a copy: after a failure, these changes must be detected again.
         marks = dict(self._marks)
         for stream_id, name in self._names.items():
             those = [
-                number for number, one in enumerate(interests) if one.options.get("stream_id") in (None, stream_id)
+                number for number, one in enumerate(subscriptions) if one.options.get("stream_id") in (None, stream_id)
             ]
             known = [_cursor_of(cursors[number].get(stream_id)) for number in those]
             item = shown.get(name)
@@ -248,34 +252,34 @@ class SyncFeed(Feed):
             if not those or (is_same and is_confirmed and not _may_have_ended(mark, known)):
                 continue
             # A stream that appears later may have been missing by mistake: runs before the subscription are not new.
-            told_from = [
-                one or (None if interests[number].cursor is None else Cursor(began[number]))
+            report_from = [
+                one or (None if subscriptions[number].cursor is None else EventCursor(began[number]))
                 for one, number in zip(known, those, strict=True)
             ]
             try:
                 listing = elt_stream_runs.list_(stream_id, sort_direction="desc")
-                seen, unknown = await _look_at(self.kind, listing, told_from, now, self._unreadable, name=name)
+                seen, unknown = await _poll_runs(self.kind, listing, report_from, now, self._unreadable, name=name)
             except NotFoundError:
                 # The stream was deleted after the streams of the sync were listed.
                 continue
             except DatapipeError as error:
-                if is_of_connection(error) or any(interests[number].cursor is None for number in those):
+                if is_of_connection(error) or any(subscriptions[number].cursor is None for number in those):
                     # A subscriber without a cursor would get events for the whole history of the stream.
                     raise
                 # Do not fail the other streams. This stream is polled again next time.
                 _report(self._unreadable, f"ELT stream {stream_id}", error)
                 continue
             self._unreadable.discard(f"ELT stream {stream_id}")
-            self._warn_if_renamed(told_from, seen)
+            self._warn_if_renamed(report_from, seen)
             marks[stream_id] = (mark, is_same)
-            for number, cursor in zip(those, told_from, strict=True):
-                told, following = take(cursor, seen, now=now, unknown=unknown)
-                ends[number] += [payload | {"sync_id": self.key} for payload in told]
+            for number, cursor in zip(those, report_from, strict=True):
+                reported, following = take(cursor, seen, now=now, unknown=unknown)
+                ends[number] += [payload | {"sync_id": self.key} for payload in reported]
                 cursors[number][stream_id] = following.as_dict()
         self._marks = marks
-        news: list[News] = []
-        for number, interest in enumerate(interests):
-            before = (interest.cursor or {}).get("absent", {})
+        news: list[NewEvents] = []
+        for number, subscription in enumerate(subscriptions):
+            before = (subscription.cursor or {}).get("absent", {})
             absent = {each: before.get(each, now) for each in cursors[number] if each not in self._names}
             absent = {each: since for each, since in absent.items() if now - since < _KEEP_ABSENT}
             kept = {each: one for each, one in cursors[number].items() if each in self._names or each in absent}
@@ -283,22 +287,22 @@ class SyncFeed(Feed):
         return news
 
 
-class TransformFeed(Feed):
+class TransformEventSource(EventSource):
     """Materializations of one transform, by its ID. They have no IDs, and only the last one is visible."""
 
     kind = "transform"
 
     @override
-    async def look(self, interests: Sequence[Interest], now: float) -> list[News]:
+    async def poll(self, subscriptions: Sequence[Subscription], now: float) -> list[NewEvents]:
         transform = await send(transforms.get(self.key))
-        seen: Observation = KINDS[self.kind].read(Reference(self.kind, self.key, self.key), transform)
+        seen: RunState = KINDS[self.kind].read(RunRef(self.kind, self.key, self.key), transform)
         changed_at = _text(transform.updated_at)
         cursor = {"changed_at": changed_at, "status": transform.materialization_status or str(transform.status)}
         is_over = seen.outcome.is_over and transform.status == TransformStatus.PUBLISHED
         payload = _payload(seen) | {"finished_at": changed_at}
-        news: list[News] = []
-        for interest in interests:
-            before = interest.cursor or {}
+        news: list[NewEvents] = []
+        for subscription in subscriptions:
+            before = subscription.cursor or {}
             behind_since = before.get("behind_since", now)
             if changed_at < before.get("changed_at", "") and now - behind_since < GIVE_UP_AFTER:
                 # A lagging replica shows the state before.
@@ -309,19 +313,19 @@ class TransformFeed(Feed):
         return news
 
 
-class FailedRecordsFeed(Feed):
+class FailedRecordsEventSource(EventSource):
     """Number of failed records of one reverse ETL sync, by its ID. Option: ``threshold``."""
 
     kind = "failed_records"
 
     @override
-    async def look(self, interests: Sequence[Interest], now: float) -> list[News]:
+    async def poll(self, subscriptions: Sequence[Subscription], now: float) -> list[NewEvents]:
         count = (await send(reverse_etl_failed_records.count(self.key))).count
-        news: list[News] = []
-        for interest in interests:
-            threshold = interest.options["threshold"]
+        news: list[NewEvents] = []
+        for subscription in subscriptions:
+            threshold = subscription.options["threshold"]
             is_above = count >= threshold
-            was_above = bool((interest.cursor or {}).get("is_above"))
+            was_above = bool((subscription.cursor or {}).get("is_above"))
             payload = {
                 "kind": self.kind,
                 "resource_id": self.key,
@@ -334,26 +338,26 @@ class FailedRecordsFeed(Feed):
 
 
 #: Event sources by name.
-FEEDS: dict[str, type[Feed]] = {
-    "elt_stream": StreamFeed,
-    "elt_sync": SyncFeed,
-    "orchestration": OrchestrationFeed,
-    "reverse_etl": ReverseEtlFeed,
-    "transform": TransformFeed,
-    "failed_records": FailedRecordsFeed,
+EVENT_SOURCES: dict[str, type[EventSource]] = {
+    "elt_stream": StreamEventSource,
+    "elt_sync": SyncEventSource,
+    "orchestration": OrchestrationEventSource,
+    "reverse_etl": ReverseEtlEventSource,
+    "transform": TransformEventSource,
+    "failed_records": FailedRecordsEventSource,
 }
 
 
-async def _look_at(
+async def _poll_runs(
     kind: str,
     listing: Request[Page[Any]],
-    cursors: Sequence[Cursor | None],
+    cursors: Sequence[EventCursor | None],
     now: float,
     unreadable: set[str],
     *,
     name: str | None = None,
     overlap: float = OVERLAP,
-) -> tuple[list[Seen], frozenset[str]]:
+) -> tuple[list[SeenRun], frozenset[str]]:
     """
     Read a list of runs as far back as the cursors need, and the unfinished runs of the cursors that it does not show.
 
@@ -363,13 +367,13 @@ async def _look_at(
     """
     # The runs are validated one by one, in _read().
     listing = listing.read_as(Page[Any])
-    seen: list[Seen] = []
-    noted = max((len(cursor.told) + len(cursor.going) for cursor in cursors if cursor), default=0)
+    seen: list[SeenRun] = []
+    noted = max((len(cursor.reported) + len(cursor.going) for cursor in cursors if cursor), default=0)
     size = LARGEST_PAGE if None in cursors or noted >= _FEW else _FEW
     following: Request[Page[Any]] | None = listing.with_query(limit=size)
     pages = paging.Cursors()
 
-    async def read(request: Request[Page[Any]]) -> tuple[bool, list[Seen]]:
+    async def read(request: Request[Page[Any]]) -> tuple[bool, list[SeenRun]]:
         nonlocal following
         page = await send(request)
         shown = [run for item in page.data if (run := _read(kind, item, name, unreadable)) is not None]
@@ -389,9 +393,9 @@ async def _look_at(
     absent = {run_id: at for cursor in cursors if cursor for run_id, at in cursor.absent(seen, now).items()}
     unknown: set[str] = set()
     for run_id in sorted(absent):
-        look = KINDS[kind].look(Reference(kind, "", "", run_id=run_id))
+        poll = KINDS[kind].poll_request(RunRef(kind, "", "", run_id=run_id))
         try:
-            run = _seen(kind, (await send(look)), name)
+            run = _seen(kind, await send(poll), name)
         except ApiError as error:
             if error.status not in _UNKNOWN_ID:
                 raise
@@ -411,7 +415,7 @@ async def _look_at(
     return seen, frozenset(unknown)
 
 
-def _read(kind: str, item: Any, name: str | None, unreadable: set[str]) -> Seen | None:
+def _read(kind: str, item: Any, name: str | None, unreadable: set[str]) -> SeenRun | None:
     """Return a run of a list. If it is invalid, log it once and return None."""
     try:
         return _seen(kind, _MODELS[kind].model_validate(item), name)
@@ -428,18 +432,18 @@ def _report(unreadable: set[str], what: str, error: Exception) -> None:
         log.warning("%s can't be read, so no event is sent for it: %s", one_line(what), reason)
 
 
-def _seen(kind: str, run: Any, name: str | None) -> Seen:
+def _seen(kind: str, run: Any, name: str | None) -> SeenRun:
     resource_id = {
         "elt_stream": lambda: run.elt_stream_id,
         "orchestration": lambda: run.orchestration_id,
         "reverse_etl": lambda: run.reverse_etl_sync_id,
     }[kind]()
-    observed = KINDS[kind].read(Reference(kind, resource_id, name or resource_id), run)
+    observed = KINDS[kind].read(RunRef(kind, resource_id, name or resource_id), run)
     result = observed.result
     is_slice = result is not None and result["status"] == "CHUNK_COMPLETED"
     started = _text(run.started_at)
     listed_by = _text(run.due_at) if kind == "orchestration" else started
-    return Seen(
+    return SeenRun(
         run_id=run.id,
         moment=listed_by or started or _text(run.finished_at),
         started="" if observed.outcome is Outcome.SCHEDULED else started,
@@ -455,17 +459,17 @@ def _text(time: pendulum.DateTime | None) -> str:
     return text if text >= _FIRST_TIME else ""
 
 
-def _payload(observed: Observation) -> dict[str, Any]:
+def _payload(observed: RunState) -> dict[str, Any]:
     if observed.result is None:
         raise AssertionError("a run that is shown has a result")
     return {name: value for name, value in observed.result.items() if name != "attached"}
 
 
-def _cursor_of(stored: dict[str, Any] | None) -> Cursor | None:
-    return None if stored is None else Cursor.from_dict(stored)
+def _cursor_of(stored: dict[str, Any] | None) -> EventCursor | None:
+    return None if stored is None else EventCursor.from_dict(stored)
 
 
-def _may_have_ended(mark: Mark | None, cursors: Sequence[Cursor | None]) -> bool:
+def _may_have_ended(mark: StatusFingerprint | None, cursors: Sequence[EventCursor | None]) -> bool:
     """Return True if a cursor has more unfinished runs than the status shows, or if a subscriber has no cursor yet."""
     active = int(mark is not None and mark[0] is not None)
     return any(cursor is None or len(cursor.going) > active for cursor in cursors)

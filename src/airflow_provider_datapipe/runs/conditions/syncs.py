@@ -12,11 +12,11 @@ from typing_extensions import override
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.common import parse_optional_timestamp
 from airflow_provider_datapipe.flows import send
-from airflow_provider_datapipe.runs.condition import Check, Condition, Page
-from airflow_provider_datapipe.runs.moments import MomentOf
-from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.run_conditions import FreshCondition, RunCondition
-from airflow_provider_datapipe.runs.sharing import Mark, SyncStatus
+from airflow_provider_datapipe.runs.conditions.base import Check, Condition, ServicePage
+from airflow_provider_datapipe.runs.conditions.runs import FreshCondition, RunCondition
+from airflow_provider_datapipe.runs.models import RunTarget
+from airflow_provider_datapipe.runs.polling.bulk_status import StatusFingerprint, SyncStatus
+from airflow_provider_datapipe.runs.run_history import RunTime
 from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync, streams_of_sync
 from airflow_provider_datapipe.runs.targets import required
 
@@ -30,10 +30,10 @@ _LISTED = 5
 class _Stream:
     """State of one stream of a sync."""
 
-    target: Target
+    target: RunTarget
     condition: RunCondition | FreshCondition
     #: Status of the stream at its last direct poll, and the result of this poll.
-    mark: Mark | None = None
+    mark: StatusFingerprint | None = None
     check: Check | None = None
 
     @property
@@ -41,7 +41,7 @@ class _Stream:
         """True if the stream needs no further polls. A freshness condition can become unmet again."""
         return self.check is not None and self.check.is_met and isinstance(self.condition, RunCondition)
 
-    def needs_look(self, mark: Mark | None) -> bool:
+    def needs_direct_poll(self, mark: StatusFingerprint | None) -> bool:
         """Return True if a direct poll may show a change."""
         if self.check is None or self.check.is_met:
             return not self.is_settled
@@ -64,7 +64,7 @@ class SyncCondition(Condition):
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         self._streams: list[_Stream] = []
-        self._looks = 0
+        self._schedule = 0
 
     @override
     async def check(self, now: float) -> Check:
@@ -78,8 +78,8 @@ class SyncCondition(Condition):
         shown = status.index(await send(status.request()))
         items = [(stream, shown.get(stream.target.name)) for stream in self._streams]
         # The first check confirms as well: with mode="reschedule", each check is the first one of a process.
-        confirm = self._looks % _CONFIRM == 0
-        self._looks += 1
+        confirm = self._schedule % _CONFIRM == 0
+        self._schedule += 1
         late = [stream for stream, item in items if not stream.is_settled and item and _is_late(item, *bound)]
         if late and not confirm:
             return self._not_yet(late)
@@ -93,7 +93,7 @@ class SyncCondition(Condition):
             if stream in late:
                 continue
             mark = None if item is None else status.mark(item)
-            if stream.needs_look(None if confirm else mark):
+            if stream.needs_direct_poll(None if confirm else mark):
                 stream.check = await stream.condition.check(now)
                 stream.mark = mark
         late = [stream for stream in self._streams if stream.check is None or not stream.check.is_met]
@@ -103,26 +103,26 @@ class SyncCondition(Condition):
         return Check(f"all {len(ends)} streams of ELT sync {sync_id} are there", is_met=True, ends=ends)
 
     @override
-    def page(self, check: Check | None = None) -> Page:
-        return Page("elt_sync", self.given("sync_id"))
+    def page(self, check: Check | None = None) -> ServicePage:
+        return ServicePage("elt_sync", self.given("sync_id"))
 
     @override
     def verdict(self, check: Check) -> tuple[Any, DatapipeError | None]:
         sync_id = self.fields["sync_id"]
         return result_of_sync(sync_id, check.ends), error_of_sync(sync_id, check.ends)
 
-    def _part(self, target: Target) -> RunCondition | FreshCondition:
+    def _part(self, target: RunTarget) -> RunCondition | FreshCondition:
         part = FreshCondition if "max_age" in self.fields else RunCondition
         shared = {name: value for name, value in self.fields.items() if name not in ("sync_id", "streams")}
         return part(target=target, kind="elt_stream", **shared)
 
     def _bound(self, now: float) -> tuple[datetime, str]:
         """Return the earliest time that satisfies the condition, and the name of the run's time that it applies to."""
-        part = self._part(Target("", ""))
+        part = self._part(RunTarget("", ""))
         if isinstance(part, FreshCondition):
             return part.bound(now), "finished_at"
         rule = part.rule
-        return rule.moment, "started_at" if rule.moment_of is MomentOf.START else "finished_at"
+        return rule.moment, "started_at" if rule.moment_of is RunTime.START else "finished_at"
 
     def _not_yet(self, late: Sequence[_Stream]) -> Check:
         names = ", ".join(stream.target.name for stream in late[:_LISTED]) + (", ..." if len(late) > _LISTED else "")

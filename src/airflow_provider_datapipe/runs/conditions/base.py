@@ -10,10 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.flows import Flow
-from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.models import RunRef
+from airflow_provider_datapipe.runs.results import build_run_result, exception_for
 from airflow_provider_datapipe.runs.targets import required
-from airflow_provider_datapipe.runs.verdict import error_of, result_of
-from airflow_provider_datapipe.runs.wait import End
+from airflow_provider_datapipe.runs.wait import WaitOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class Check:
 
     said: str
     is_met: bool = False
-    ends: tuple[End, ...] = ()
+    ends: tuple[WaitOutcome, ...] = ()
     result: dict[str, Any] | None = None
-    awaited: Reference | None = None
+    awaited: RunRef | None = None
     is_running: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -48,10 +48,10 @@ class Check:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Check:
         """Return the check that :meth:`as_dict` serialized."""
-        return cls(data["said"], data["is_met"], tuple(map(End.from_dict, data["ends"])), data["result"])
+        return cls(data["said"], data["is_met"], tuple(map(WaitOutcome.from_dict, data["ends"])), data["result"])
 
 
-class Page(NamedTuple):
+class ServicePage(NamedTuple):
     """
     The page of the service for a link.
 
@@ -84,7 +84,7 @@ class Condition(ABC):
         """
 
     @abstractmethod
-    def page(self, check: Check | None = None) -> Page:
+    def page(self, check: Check | None = None) -> ServicePage:
         """
         Return the page of the resource that the condition is about.
 
@@ -106,7 +106,7 @@ class Condition(ABC):
         """True if the condition names one run by its ID, so that it cannot be met without this run."""
         return "run_id" in self.fields
 
-    def settled_by(self, end: End) -> bool:
+    def settled_by(self, end: WaitOutcome) -> bool:
         """Return True if the outcome of the awaited run satisfies the condition without another check."""
         return False
 
@@ -115,4 +115,4 @@ class Condition(ABC):
         if not check.ends:
             return check.result, None
         (end,) = check.ends
-        return result_of(end), error_of(end)
+        return build_run_result(end), exception_for(end)

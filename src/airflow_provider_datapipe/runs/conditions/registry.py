@@ -19,9 +19,9 @@ from airflow_provider_datapipe.api.endpoints import reverse_etl_failed_records
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.bridges import Bridge, BridgeExpiredError, authorized
-from airflow_provider_datapipe.runs.condition import Check, Condition, Page
-from airflow_provider_datapipe.runs.run_conditions import FreshCondition, LastRunCondition, RunCondition
-from airflow_provider_datapipe.runs.sync_conditions import SyncCondition
+from airflow_provider_datapipe.runs.conditions.base import Check, Condition, ServicePage
+from airflow_provider_datapipe.runs.conditions.runs import FreshCondition, LastRunCondition, RunCondition
+from airflow_provider_datapipe.runs.conditions.syncs import SyncCondition
 from airflow_provider_datapipe.runs.targets import required
 
 
@@ -46,8 +46,8 @@ class FailedRecordsCondition(Condition):
         )
 
     @override
-    def page(self, check: Check | None = None) -> Page:
-        return Page("reverse_etl_sync", self.given("reverse_etl_sync_id"))
+    def page(self, check: Check | None = None) -> ServicePage:
+        return ServicePage("reverse_etl_sync", self.given("reverse_etl_sync_id"))
 
 
 class ConnectionBridgeCondition(Condition):
@@ -83,9 +83,9 @@ class ConnectionBridgeCondition(Condition):
         )
 
     @override
-    def page(self, check: Check | None = None) -> Page:
+    def page(self, check: Check | None = None) -> ServicePage:
         result = (check.result if check else None) or {}
-        return Page("connection", result.get("connection_id"))
+        return ServicePage("connection", result.get("connection_id"))
 
     @override
     def verdict(self, check: Check) -> tuple[Any, DatapipeError | None]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_datapipe.runs.labels import resource_label, sentence_start, short_run_id
+from airflow_provider_datapipe.runs.log_lines.labels import (
+    resource_label,
+    sentence_start,
+    short_run_id,
+    span,
+    usual_duration,
+)
+from airflow_provider_datapipe.runs.models import RunRef, RunResult
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.progress import span, usual_duration
-from airflow_provider_datapipe.runs.reference import Reference, RunResult
-from airflow_provider_datapipe.runs.verdict import result_of
-from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.runs.results import build_run_result
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 
 #: Verb of a successful run without a row count, by kind.
 _VERBS = {
@@ -20,24 +25,24 @@ _VERBS = {
     "query_preview": "finished",
 }
 _UNFINISHED = {
-    EndReason.TIMEOUT: "did not finish in time",
-    EndReason.NOT_SCHEDULED: "was requested, but not scheduled in time",
-    EndReason.LOST_CONTACT: "may still be running: contact with the service was lost",
-    EndReason.VANISHED: "is no longer known to the service",
-    EndReason.NOT_STARTED: "was not started",
+    WaitOutcomeReason.TIMEOUT: "did not finish in time",
+    WaitOutcomeReason.NOT_SCHEDULED: "was requested, but not scheduled in time",
+    WaitOutcomeReason.LOST_CONTACT: "may still be running: contact with the service was lost",
+    WaitOutcomeReason.VANISHED: "is no longer known to the service",
+    WaitOutcomeReason.NOT_STARTED: "was not started",
 }
 #: Seconds below which a duration has a decimal place.
 _PRECISE = 10.0
 
 
-def started_line(reference: Reference) -> str:
+def started_line(reference: RunRef) -> str:
     """Return the line for a run that the task begins to wait for."""
     active = ", which was active before this task" if reference.attached else ""
     usual = usual_duration(reference.durations)
     return f"Waiting for the run of {resource_label(reference)}{active}{f'; {usual}' if usual else ''}."
 
 
-def result_line(end: End, *, verb: str | None = None, elapsed: float | None = None) -> str:
+def result_line(end: WaitOutcome, *, verb: str | None = None, elapsed: float | None = None) -> str:
     """
     Return the line for the outcome of a run.
 
@@ -45,14 +50,14 @@ def result_line(end: End, *, verb: str | None = None, elapsed: float | None = No
     :param verb: verb of a successful run without a row count; None for that of the kind.
     :param elapsed: seconds that the task waited, for runs whose duration the service does not report.
     """
-    result = result_of(end)
+    result = build_run_result(end)
     seconds = elapsed if result["duration"] is None else result["duration"]
     reason = f": {result['error'].rstrip('.')}" if result["error"] else ""
     subject = sentence_start(resource_label(end.reference))
     run = f" (run {short_run_id(result['run_id'])})" if result["run_id"] else ""
-    if end.reason is EndReason.SKIPPED:
+    if end.reason is WaitOutcomeReason.SKIPPED:
         return f"{subject} was skipped{reason}."
-    if end.reason is not EndReason.RUN_OVER:
+    if end.reason is not WaitOutcomeReason.RUN_OVER:
         return f"{subject} {_UNFINISHED[end.reason]}{run}{reason}."
     rows = _rows(result)
     if end.outcome in (Outcome.SUCCEEDED, Outcome.PARTIAL):
@@ -65,7 +70,7 @@ def result_line(end: End, *, verb: str | None = None, elapsed: float | None = No
     return f"{subject} {did}{_time('after', seconds)}{run}{reason}."
 
 
-def condition_lines(met: str, ends: Sequence[End]) -> list[str]:
+def condition_lines(met: str, ends: Sequence[WaitOutcome]) -> list[str]:
     """
     Return the lines of a sensor whose condition is met.
 
@@ -75,7 +80,7 @@ def condition_lines(met: str, ends: Sequence[End]) -> list[str]:
     return [result_line(end) for end in ends] or [f"{sentence_start(met)}."]
 
 
-def records_lines(end: End) -> str:
+def records_lines(end: WaitOutcome) -> str:
     """Return the lines about the records that failed; empty if there are none."""
     if not end.records:
         return ""

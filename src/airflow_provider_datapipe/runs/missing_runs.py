@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
 
-#: Default grace period in seconds, see :class:`Missing`.
+#: Default grace period in seconds, see :class:`MissingRun`.
 GRACE = 60.0
 #: The fewest answers that count: a single one may come from a lagging replica.
 _FEWEST = 3
@@ -19,7 +19,7 @@ def is_missing(error: DatapipeError) -> bool:
     return isinstance(error, ApiError) and error.status in _STATUSES
 
 
-class Missing:
+class MissingRun:
     """
     Consecutive answers that a run or resource does not exist.
 

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import TYPE_CHECKING, TypeAlias
 
-from airflow_provider_datapipe.runs.labels import resource_label, short_run_id
+from airflow_provider_datapipe.runs.log_lines.labels import median, resource_label, short_run_id, span, usual_duration
 from airflow_provider_datapipe.runs.outcome import Outcome
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.runs.batch import BatchWait
-    from airflow_provider_datapipe.runs.wait import Watch
+    from airflow_provider_datapipe.runs.batch_wait import BatchWait
+    from airflow_provider_datapipe.runs.wait import RunWait
 
 #: Function that logs a line with a level in the log of a task.
-Tell: TypeAlias = Callable[[int, str], None]
+ReportLine: TypeAlias = Callable[[int, str], None]
 
 #: Interval between two lines: the shortest and the longest in seconds, and as a fraction of the time waited so far.
 _SHORTEST_GAP = 60.0
@@ -25,12 +25,12 @@ _GAP_OF_AGE = 0.5
 _SPREAD = 0.5
 #: The most runs of a batch in one line.
 _MOST_NAMED = 5
+_MINUTE = 60
 #: Seconds without an answer from which a line mentions this.
 _SILENCE = 120.0
-_MINUTE, _HOUR = 60, 3600
 
 
-class Progress:
+class ProgressLines:
     """
     Schedule and text of the progress lines of a wait.
 
@@ -72,44 +72,22 @@ class Progress:
         return f"{ended} of {self._wait.size} runs have ended{later}; waiting for {going}"
 
 
-def usual_duration(durations: Sequence[float]) -> str | None:
-    """Return the text for the usual duration of earlier runs, None if there are none."""
-    usual = _median(durations)
-    if usual is None:
-        return None
-    return f"earlier runs took about {span(usual)}" if usual >= 1 else "earlier runs took less than 1 s"
-
-
-def span(seconds: float) -> str:
-    """Return a rounded duration as text, such as ``90 s``, ``5 min`` or ``2 h 30 min``."""
-    whole = round(max(seconds, 0))
-    if whole < 2 * _MINUTE:
-        return f"{whole} s"
-    if whole < 2 * _HOUR:
-        return f"{round(whole / _MINUTE)} min"
-    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
-
-
-def _median(durations: Sequence[float]) -> float | None:
-    return sorted(durations)[len(durations) // 2] if durations else None
-
-
-def _list(watches: Sequence[Watch], now: float, *, is_lost: bool) -> str:
-    told = [
+def _list(watches: Sequence[RunWait], now: float, *, is_lost: bool) -> str:
+    reported = [
         f"{watch.reference.name} {_state(watch, now, is_lost=is_lost, briefly=True)}" for watch in watches[:_MOST_NAMED]
     ]
     if len(watches) > _MOST_NAMED:
-        told.append(f"and {len(watches) - _MOST_NAMED} more")
-    return "; ".join(told)
+        reported.append(f"and {len(watches) - _MOST_NAMED} more")
+    return "; ".join(reported)
 
 
-def _named(watch: Watch) -> str:
+def _named(watch: RunWait) -> str:
     reference = watch.reference
     run = f", run {short_run_id(reference.run_id)}" if reference.run_id else ""
     return f"{resource_label(reference)}{run}"
 
 
-def _state(watch: Watch, now: float, *, is_lost: bool, briefly: bool = False) -> str:
+def _state(watch: RunWait, now: float, *, is_lost: bool, briefly: bool = False) -> str:
     is_lost = is_lost or watch.lost is not None
     is_silent = is_lost or watch.silence(now) > _SILENCE
     age = now - watch.began
@@ -131,8 +109,8 @@ def _state(watch: Watch, now: float, *, is_lost: bool, briefly: bool = False) ->
     return ", ".join(parts)
 
 
-def _expected(watch: Watch, now: float) -> list[str]:
-    usual = _median(watch.reference.durations)
+def _expected(watch: RunWait, now: float) -> list[str]:
+    usual = median(watch.reference.durations)
     if usual is None:
         return []
     end = watch.began + usual

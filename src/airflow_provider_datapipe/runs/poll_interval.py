@@ -47,9 +47,9 @@ _LONGEST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RunDurations:
     """
-    Durations of earlier runs. ``History()`` has none.
+    Durations of earlier runs. ``RunDurations()`` has none.
 
     :meth:`as_json` serializes it. The derived arrays take about one kilobyte.
 
@@ -60,7 +60,7 @@ class History:
     #: Number of polls until an age, as a piecewise linear function of the place, which is sqrt(age + blur): polls are
     #: evenly spread over places as long as the hazard per e-fold is constant.
     _places: array[float] = field(init=False, repr=False, compare=False)
-    _looks: array[float] = field(init=False, repr=False, compare=False)
+    _schedule: array[float] = field(init=False, repr=False, compare=False)
     _slopes: array[float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -69,11 +69,11 @@ class History:
         borders, hazards, prices = _steps(self.durations)
         places = array("d", (sqrt(border) for border in borders))
         slopes = array("d", (sqrt(2 * hazard / price) for hazard, price in zip(hazards, prices, strict=True)))
-        looks = array("d", [0.0])
+        schedule = array("d", [0.0])
         for (begin, end), slope in zip(pairwise(places), slopes, strict=False):
-            looks.append(looks[-1] + slope * (end - begin))
+            schedule.append(schedule[-1] + slope * (end - begin))
         object.__setattr__(self, "_places", places)
-        object.__setattr__(self, "_looks", looks)
+        object.__setattr__(self, "_schedule", schedule)
         object.__setattr__(self, "_slopes", slopes)
 
     @classmethod
@@ -106,13 +106,13 @@ class History:
         base = age + _BLUR
         place = sqrt(base)
         cell = bisect_right(self._places, place) - 1
-        looks = self._looks[cell] + (place - self._places[cell]) * self._slopes[cell] + 1
-        cell = bisect_right(self._looks, looks) - 1
-        place = self._places[cell] + (looks - self._looks[cell]) / self._slopes[cell]
+        schedule = self._schedule[cell] + (place - self._places[cell]) * self._slopes[cell] + 1
+        cell = bisect_right(self._schedule, schedule) - 1
+        place = self._places[cell] + (schedule - self._schedule[cell]) / self._slopes[cell]
         return place * place - base
 
 
-def next_look(age: float, history: History, *, fastest: float, slowest: float) -> float:
+def next_poll(age: float, history: RunDurations, *, fastest: float, slowest: float) -> float:
     """
     Return the seconds until the next poll of an active run.
 

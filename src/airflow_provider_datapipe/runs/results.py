@@ -18,17 +18,17 @@ from airflow_provider_datapipe.runs.errors import (
     RunVanishedError,
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.labels import resource_label
+from airflow_provider_datapipe.runs.log_lines.labels import resource_label
+from airflow_provider_datapipe.runs.models import RunResult, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Observation, RunResult
-from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 
 #: The most failed records in a message.
 QUOTED_RECORDS = 3
 _GOES_ON = "The run may still be going: look at it in the service before this task is run again."
 
 
-def result_of(end: End) -> RunResult:
+def build_run_result(end: WaitOutcome) -> RunResult:
     """Return the result of a run for any outcome."""
     reference = end.reference
     known = end.result or RunResult(
@@ -51,7 +51,7 @@ def result_of(end: End) -> RunResult:
     return RunResult(**{**known, "error": None if error is None else one_line(error)})
 
 
-async def explain(end: End, *, most_records: int = QUOTED_RECORDS) -> End:
+async def explain(end: WaitOutcome, *, most_records: int = QUOTED_RECORDS) -> WaitOutcome:
     """
     Return the outcome with details of the service: the reason of a failure, and failed records.
 
@@ -61,18 +61,18 @@ async def explain(end: End, *, most_records: int = QUOTED_RECORDS) -> End:
     :param end: the outcome.
     :param most_records: the most failed records to request; 0 for none.
     """
-    if end.reason is EndReason.TIMEOUT and end.result is None:
-        end = await _last_look(end)
-    ended_badly = end.reason is EndReason.RUN_OVER and end.outcome is not Outcome.SUCCEEDED
+    if end.reason is WaitOutcomeReason.TIMEOUT and end.result is None:
+        end = await _last_poll(end)
+    ended_badly = end.reason is WaitOutcomeReason.RUN_OVER and end.outcome is not Outcome.SUCCEEDED
     if not ended_badly or end.result is None or end.detail is not None or end.records:
         return end
-    seen = Observation(end.reference, end.outcome, end.result)
+    seen = RunState(end.reference, end.outcome, end.result)
     kind = KINDS[end.reference.kind]
     try:
         if most_records:
-            end = replace(end, records=(await kind.failed_records(seen, most_records)))
+            end = replace(end, records=await kind.failed_records(seen, most_records))
         if end.result and not end.result["error"]:
-            end = replace(end, detail=_quoted(end.records) or (await kind.explain(seen)))
+            end = replace(end, detail=_quoted(end.records) or await kind.explain(seen))
     except DatapipeError:
         return end
     return end
@@ -83,17 +83,19 @@ def _quoted(records: list[dict[str, str]]) -> str | None:
     return f"for example {quoted}" if quoted else None
 
 
-async def _last_look(end: End) -> End:
+async def _last_poll(end: WaitOutcome) -> WaitOutcome:
     kind = KINDS[end.reference.kind]
     try:
-        seen = kind.read(end.reference, (await send(replace(kind.look(end.reference), once=True))))
+        seen = kind.read(end.reference, await send(replace(kind.poll_request(end.reference), once=True)))
     except DatapipeError:
         return end
-    reason = EndReason.RUN_OVER if seen.outcome.is_over else end.reason
+    reason = WaitOutcomeReason.RUN_OVER if seen.outcome.is_over else end.reason
     return replace(end, reason=reason, reference=seen.reference, outcome=seen.outcome, result=seen.result)
 
 
-def error_of(end: End, *, max_failed_rows: int = 0, retries_failed_records: bool = False) -> RunError | None:
+def exception_for(
+    end: WaitOutcome, *, max_failed_rows: int = 0, retries_failed_records: bool = False
+) -> RunError | None:
     """
     Return the error of a run, None if it counts as a success.
 
@@ -103,12 +105,12 @@ def error_of(end: End, *, max_failed_rows: int = 0, retries_failed_records: bool
     :param max_failed_rows: the most rows that may fail in a run that otherwise succeeded.
     :param retries_failed_records: True if the run also sends the failed records of earlier runs.
     """
-    result = result_of(end)
+    result = build_run_result(end)
     what = resource_label(end.reference, with_id=True)
     run = f"\nRun: {result['run_id']}" if result["run_id"] else ""
-    if end.reason is EndReason.SKIPPED:
+    if end.reason is WaitOutcomeReason.SKIPPED:
         return None
-    if end.reason is not EndReason.RUN_OVER:
+    if end.reason is not WaitOutcomeReason.RUN_OVER:
         return _unfinished(end, what, run)
     match end.outcome:
         case Outcome.SUCCEEDED:
@@ -139,18 +141,18 @@ def _partial(result: RunResult, what: str, run: str, allowed: int, *, retries: b
     )
 
 
-def _unfinished(end: End, what: str, run: str) -> RunError:
+def _unfinished(end: WaitOutcome, what: str, run: str) -> RunError:
     detail = (end.detail or "").rstrip(".")
-    if end.reason is EndReason.TIMEOUT:
+    if end.reason is WaitOutcomeReason.TIMEOUT:
         return RunTimeoutError(f"{what}: the run did not end in time; it is {end.outcome}.{run}\n{_GOES_ON}")
-    if end.reason is EndReason.NOT_SCHEDULED:
+    if end.reason is WaitOutcomeReason.NOT_SCHEDULED:
         return RunNotScheduledError(
             f"{what}: a run was requested, but none was scheduled {detail}.\nLook at the schedule of its source in the "
             "service; a run may still begin."
         )
-    if end.reason is EndReason.LOST_CONTACT:
+    if end.reason is WaitOutcomeReason.LOST_CONTACT:
         return LostContactError(f"{what}: contact with the service was lost {detail}.{run}\n{_GOES_ON}")
-    if end.reason is EndReason.VANISHED:
+    if end.reason is WaitOutcomeReason.VANISHED:
         return RunVanishedError(
             f"{what}: the service no longer knows the run.{run}\nIt gave {detail}.\nLook whether it was deleted in the "
             "service, and whether the connection names the right account."

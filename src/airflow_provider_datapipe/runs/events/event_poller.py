@@ -21,10 +21,10 @@ from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.flows import run_async
-from airflow_provider_datapipe.runs.clients import Clients, Reader, until_welcome
-from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
-from airflow_provider_datapipe.runs.feeds import FEEDS, Feed, Interest, once
-from airflow_provider_datapipe.runs.per_loop import PerLoop, shared
+from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
+from airflow_provider_datapipe.runs.events.event_sources import EVENT_SOURCES, EventSource, Subscription, once
+from airflow_provider_datapipe.runs.polling.per_loop import PerLoop, shared
+from airflow_provider_datapipe.runs.polling.shared_client import Reader, SharedClient, until_welcome
 
 log = logging.getLogger(__name__)
 
@@ -44,16 +44,16 @@ _STORE_LIMIT = 30.0
 
 
 #: Events for a subscriber, and the cursor to store afterwards; None if the cursor covers events that were not sent yet.
-Part: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any] | None]
+SubscriberEvents: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any] | None]
 
 
-class Member:
+class Subscriber:
     """
     A subscriber.
 
-    :param feed: name of the event source.
+    :param source: name of the event source.
     :param key: key of the resource in the event source.
-    :param interest: subscription with the cursor of the subscriber.
+    :param subscription: subscription with the cursor of the subscriber.
     :param outcomes: outcomes of runs for which the subscriber gets events.
     :param poll_interval: seconds between two polls.
     :param store: function that stores a cursor for the next start; None if cursors are not stored.
@@ -61,42 +61,42 @@ class Member:
 
     def __init__(
         self,
-        feed: str,
+        source: str,
         key: str,
-        interest: Interest,
+        subscription: Subscription,
         *,
         outcomes: Sequence[str],
         poll_interval: float,
         store: Callable[[dict[str, Any]], Awaitable[None]] | None,
     ) -> None:
-        self.unit = (feed, key)
-        self.resource_id = interest.resource_id
-        self.options = interest.options
-        self.cursor = interest.cursor
+        self.unit = (source, key)
+        self.resource_id = subscription.resource_id
+        self.options = subscription.options
+        self.cursor = subscription.cursor
         self.poll_interval = poll_interval
         self._outcomes = frozenset(outcomes)
         self._store = store
-        self._stored_at: float | None = None if interest.cursor is None else time.monotonic()
+        self._stored_at: float | None = None if subscription.cursor is None else time.monotonic()
         #: Cursors of events that were sent, but that Airflow may not have stored yet.
         self._unsure: list[tuple[float, dict[str, Any] | None]] = []
         self._sent = 0
         #: The last of several events, which is held back, and the cursor that covers it.
-        self._held: Part | None = None
+        self._held: SubscriberEvents | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._gave_at = -_STARTED_WITHIN
 
     @property
-    def interest(self) -> Interest:
+    def subscription(self) -> Subscription:
         """Subscription with the current cursor."""
-        return Interest(self.resource_id, self.cursor, self.options)
+        return Subscription(self.resource_id, self.cursor, self.options)
 
     def wanted(self, payloads: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the events whose outcomes the subscriber wants."""
         return [payload for payload in payloads if payload["outcome"] in self._outcomes]
 
     def give(
-        self, payloads: list[dict[str, Any]], cursor: dict[str, Any], put: Callable[[Report], None]
-    ) -> Part | None:
+        self, payloads: list[dict[str, Any]], cursor: dict[str, Any], put: Callable[[EventBatch], None]
+    ) -> SubscriberEvents | None:
         """
         Return the events to send now and the cursor that covers them, None if there are no events to send.
 
@@ -123,13 +123,13 @@ class Member:
         self._timer = asyncio.get_running_loop().call_later(began + _STARTED_WITHIN - now, self._release, put)
         return self._sending(first, sure) if first else None
 
-    def _release(self, put: Callable[[Report], None]) -> None:
+    def _release(self, put: Callable[[EventBatch], None]) -> None:
         if self._held:
             payloads, cursor = self._held
             self._forget()
-            put(Report({self: self._sending(payloads, cursor)}))
+            put(EventBatch({self: self._sending(payloads, cursor)}))
 
-    def _sending(self, payloads: list[dict[str, Any]], cursor: dict[str, Any] | None) -> Part:
+    def _sending(self, payloads: list[dict[str, Any]], cursor: dict[str, Any] | None) -> SubscriberEvents:
         """Count the events as sent: no later cursor may be stored before theirs."""
         self._sent += 1
         self._gave_at = time.monotonic()
@@ -149,11 +149,11 @@ class Member:
         self._sent -= 1
         await self._keep(cursor)
 
-    def told(self, cursor: dict[str, Any] | None) -> None:
+    def reported(self, cursor: dict[str, Any] | None) -> None:
         """Remember the cursor of sent events, for an Airflow that does not confirm when it has stored them."""
         self._unsure.append((time.monotonic(), cursor))
 
-    async def looked(self) -> None:
+    async def polled(self) -> None:
         """Store the cursors that are due, after a poll."""
         now = time.monotonic()
         sure = [cursor for at, cursor in self._unsure if now - at >= _STORED_WITHIN]
@@ -177,67 +177,67 @@ class Member:
             self._stored_at = time.monotonic()
 
 
-class Report:
+class EventBatch:
     """
     New events for some subscribers.
 
     :param news: events of each subscriber, and the cursor to store afterwards.
     """
 
-    def __init__(self, news: dict[Member, Part]) -> None:
+    def __init__(self, news: dict[Subscriber, SubscriberEvents]) -> None:
         self._news = news
-        self._taken: list[Member] = []
+        self._taken: list[Subscriber] = []
 
-    def of(self, member: Member) -> list[dict[str, Any]]:
+    def of(self, subscriber: Subscriber) -> list[dict[str, Any]]:
         """Return the events of a subscriber."""
-        return self._news[member][0] if member in self._news else []
+        return self._news[subscriber][0] if subscriber in self._news else []
 
-    def take(self, member: Member) -> None:
+    def take(self, subscriber: Subscriber) -> None:
         """Mark the events of a subscriber as sent."""
-        if member in self._news:
-            self._taken.append(member)
+        if subscriber in self._news:
+            self._taken.append(subscriber)
 
     async def confirm(self) -> None:
         """Store the cursors of the sent events, because Airflow has stored these events."""
-        for member in self._taken:
-            await member.confirmed(self._news[member][1])
+        for subscriber in self._taken:
+            await subscriber.confirmed(self._news[subscriber][1])
 
-    def told(self, member: Member) -> None:
+    def reported(self, subscriber: Subscriber) -> None:
         """Mark the events of a subscriber as sent, for an Airflow that does not confirm when it has stored them."""
-        if member in self._news:
-            member.told(self._news[member][1])
+        if subscriber in self._news:
+            subscriber.reported(self._news[subscriber][1])
 
 
-class _Unit:
+class _PolledResource:
     """
     A resource that is polled, and its subscribers.
 
-    :param desk: the event poller of the connection.
-    :param feed: event source of the resource.
+    :param poller: the event poller of the connection.
+    :param source: event source of the resource.
     """
 
-    def __init__(self, desk: Desk, feed: Feed) -> None:
-        self._desk = desk
-        self._feed = feed
+    def __init__(self, poller: EventPoller, source: EventSource) -> None:
+        self._poller = poller
+        self._source = source
         self._failures = 0
         self._trouble: tuple[str, float] | None = None
         self._wake = asyncio.Event()
-        self.members: dict[Member, float] = {}
+        self.subscribers: dict[Subscriber, float] = {}
         # An own context, because its log lines do not belong to a single trigger.
         self.task = asyncio.create_task(self._run(), context=contextvars.Context())
 
-    def join(self, member: Member) -> None:
+    def join(self, subscriber: Subscriber) -> None:
         """Add a subscriber, and poll immediately."""
-        self.members[member] = 0.0
-        self._feed.renew()
+        self.subscribers[subscriber] = 0.0
+        self._source.renew()
         self._wake.set()
 
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            await self._sleep(min(self.members.values(), default=time.monotonic()) - time.monotonic())
+            await self._sleep(min(self.subscribers.values(), default=time.monotonic()) - time.monotonic())
             try:
-                await self._look()
+                await self._poll_once()
             except Exception as error:  # noqa: BLE001 - Airflow would restart a trigger that raises every few seconds
                 await self._back_off(error)
             else:
@@ -250,32 +250,32 @@ class _Unit:
         except TimeoutError:
             return
 
-    async def _look(self) -> None:
-        members = list(self.members)
-        flow = self._feed.look([member.interest for member in members], time.time())
-        async with self._desk.turn(in_doubt=self._failures > 0):
-            news = await run_async(flow, self._desk.send, asyncio.sleep)
-        parts: dict[Member, Part] = {}
-        for member, (payloads, cursor) in zip(members, news, strict=True):
-            if member not in self.members:
+    async def _poll_once(self) -> None:
+        subscribers = list(self.subscribers)
+        flow = self._source.poll([subscriber.subscription for subscriber in subscribers], time.time())
+        async with self._poller.turn(in_doubt=self._failures > 0):
+            news = await run_async(flow, self._poller.send, asyncio.sleep)
+        parts: dict[Subscriber, SubscriberEvents] = {}
+        for subscriber, (payloads, cursor) in zip(subscribers, news, strict=True):
+            if subscriber not in self.subscribers:
                 continue
-            self.members[member] = time.monotonic() + member.poll_interval
-            member.cursor = cursor
-            if part := member.give(member.wanted(payloads), cursor, self._desk.put):
-                parts[member] = part
+            self.subscribers[subscriber] = time.monotonic() + subscriber.poll_interval
+            subscriber.cursor = cursor
+            if part := subscriber.give(subscriber.wanted(payloads), cursor, self._poller.put):
+                parts[subscriber] = part
         if parts:
-            self._desk.put(Report(parts))
-        for member in members:
-            if member in self.members:
-                await member.looked()
+            self._poller.put(EventBatch(parts))
+        for subscriber in subscribers:
+            if subscriber in self.subscribers:
+                await subscriber.polled()
 
     async def _back_off(self, error: Exception) -> None:
         what, now = str(error) or type(error).__name__, time.monotonic()
         if self._trouble is None or self._trouble[0] != what or now - self._trouble[1] >= _WARN_EVERY:
             self._trouble = (what, now)
-            log.warning("%s %s can't be watched just now: %s", self._feed.kind, self._feed.key, what)
+            log.warning("%s %s can't be watched just now: %s", self._source.kind, self._source.key, what)
         self._failures += 1
-        shortest = min((member.poll_interval for member in self.members), default=1.0)
+        shortest = min((subscriber.poll_interval for subscriber in self.subscribers), default=1.0)
         pause = min(_LONGEST_PAUSE, shortest * 2.0 ** min(self._failures - 1, 10))
         if isinstance(error, DatapipeError) and is_of_connection(error):
             # The backoff of the connection applies.
@@ -285,34 +285,34 @@ class _Unit:
 
     def _recover(self) -> None:
         if self._trouble is not None:
-            log.info("%s %s is watched again.", self._feed.kind, self._feed.key)
+            log.info("%s %s is watched again.", self._source.kind, self._source.key)
         self._failures = 0
         self._trouble = None
 
 
-class Desk:
+class EventPoller:
     """
-    Event poller of one connection. :func:`desk_of` creates and closes the shared ones.
+    Event poller of one connection. :func:`shared_event_poller` creates and closes the shared ones.
 
     :param read: function that reads the Airflow connection.
     :param name: name of the connection in messages.
     """
 
     def __init__(self, read: Reader, name: str = "the Airflow connection") -> None:
-        self._clients = Clients(read, name)
-        self._contact = Contact(1)
+        self._clients = SharedClient(read, name)
+        self._contact = ConnectionBackoff(1)
         self._one_at_a_time = asyncio.Lock()
-        self._units: dict[tuple[str, str], _Unit] = {}
-        self._reports: asyncio.Queue[Report] = asyncio.Queue()
+        self._units: dict[tuple[str, str], _PolledResource] = {}
+        self._reports: asyncio.Queue[EventBatch] = asyncio.Queue()
         #: Number of users.
         self.users = 0
 
-    async def reports(self) -> AsyncIterator[Report]:
+    async def reports(self) -> AsyncIterator[EventBatch]:
         """Yield new events, without end."""
         while True:
             yield await self._reports.get()
 
-    def put(self, report: Report) -> None:
+    def put(self, report: EventBatch) -> None:
         """Add events to the stream."""
         self._reports.put_nowait(report)
 
@@ -322,21 +322,21 @@ class Desk:
         return True
 
     @asynccontextmanager
-    async def joined(self, member: Member) -> AsyncIterator[None]:
+    async def joined(self, subscriber: Subscriber) -> AsyncIterator[None]:
         """Subscribe for the duration of the context. A resource is polled as long as it has subscribers."""
-        unit = self._units.get(member.unit)
+        unit = self._units.get(subscriber.unit)
         if unit is None:
-            feed, key = member.unit
-            unit = self._units[member.unit] = _Unit(self, FEEDS[feed](key))
-        unit.join(member)
+            source, key = subscriber.unit
+            unit = self._units[subscriber.unit] = _PolledResource(self, EVENT_SOURCES[source](key))
+        unit.join(subscriber)
         try:
             yield
         finally:
-            del unit.members[member]
-            member.leave()
-            if not unit.members:
+            del unit.subscribers[subscriber]
+            subscriber.leave()
+            if not unit.subscribers:
                 # Remove it before the first await, so that a new subscriber creates another one.
-                del self._units[member.unit]
+                del self._units[subscriber.unit]
                 await _cancel(unit.task)
 
     @asynccontextmanager
@@ -372,14 +372,14 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-_DESKS: PerLoop[Desk] = WeakKeyDictionary()
+_POLLERS: PerLoop[EventPoller] = WeakKeyDictionary()
 
 
-def desk_of(conn_id: str, read: Reader) -> AbstractAsyncContextManager[Desk]:
+def shared_event_poller(conn_id: str, read: Reader) -> AbstractAsyncContextManager[EventPoller]:
     """
     Return a context manager for the shared event poller of a connection on the running event loop.
 
     :param conn_id: ID of the Airflow connection.
     :param read: function that reads it.
     """
-    return shared(_DESKS, conn_id, lambda: Desk(read, f"the Airflow connection `{conn_id}`"))
+    return shared(_POLLERS, conn_id, lambda: EventPoller(read, f"the Airflow connection `{conn_id}`"))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.sdk import DAG, TaskGroup
 
 from airflow_provider_datapipe.arguments import checked
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator, TransformRematerializeOperator
 from airflow_provider_datapipe.pipelines.errors import SelectionError
 from airflow_provider_datapipe.pipelines.graph import Graph
 from airflow_provider_datapipe.pipelines.naming import places

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_datapipe.decorators.computed import ComputedOperator, decorator, template_fields
-from airflow_provider_datapipe.operators.query import (
+from airflow_provider_datapipe.operators.query_previews import (
     DatapipeCheckOperator,
     DatapipeQueryOperator,
     DatapipeThresholdCheckOperator,
@@ -106,7 +106,7 @@ def query_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any)
     Run the query that the function returns, and return its first rows.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.QueryPreviewOperator`.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query_previews.QueryPreviewOperator`.
     """
     return decorator(QueryDecoratedOperator, python_callable, kwargs)
 
@@ -116,7 +116,7 @@ def query_check_task(python_callable: Callable[..., Any] | None = None, **kwargs
     Run the query that the function returns, and check that every value of its first row is true.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeCheckOperator`.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query_previews.DatapipeCheckOperator`.
     """
     return decorator(CheckDecoratedOperator, python_callable, kwargs)
 
@@ -129,7 +129,7 @@ def query_value_check_task(python_callable: Callable[..., Any] | None = None, **
     ``pass_value``.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeValueCheckOperator`.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query_previews.DatapipeValueCheckOperator`.
     """
     return decorator(ValueCheckDecoratedOperator, python_callable, kwargs)
 
@@ -142,6 +142,6 @@ def query_threshold_check_task(python_callable: Callable[..., Any] | None = None
     that the decorator does not set.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeThresholdCheckOperator`.
+    :param kwargs: arguments of the operator ``DatapipeThresholdCheckOperator``.
     """
     return decorator(ThresholdCheckDecoratedOperator, python_callable, kwargs)

@@ -21,6 +21,8 @@ try:
 except ModuleNotFoundError:  # before Airflow 3.2
     from airflow.configuration import conf
 
+from airflow_provider_datapipe.operators.task_state import task_state_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.models import RunResult, RunTarget
     from airflow_provider_datapipe.runs.start import StartPolicy
-    from airflow_provider_datapipe.runs.task_state import AirflowTaskStateStore, TaskState
     from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitPolicy
 
 
@@ -194,7 +195,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
             began = time.monotonic()
             batch = hook.run(self._begin())
             if batch.at_a_time is not None:
-                batch.queued = hook.run(resumable_first(KINDS[batch.kind], batch.queued, records_of(context)))
+                batch.queued = hook.run(resumable_first(KINDS[batch.kind], batch.queued, task_state_of(context)))
             return self._proceed(context, hook, batch, self._policy(context, hook), began)
         except Exception:
             if not hasattr(self, ADDRESS):
@@ -367,7 +368,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         from airflow_provider_datapipe.runs.results import explain
 
         self._under_way, self._instance = batch, context.get("ti")
-        records = records_of(context)
+        records = task_state_of(context)
         try:
             going_on = True
             while going_on:
@@ -402,7 +403,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         from airflow_provider_datapipe.runs.batch_flows import run_batch, start_queued
         from airflow_provider_datapipe.runs.worker_wait import FIRST_INTERVAL
 
-        records, start_policy = records_of(context), self._start_policy()
+        records, start_policy = task_state_of(context), self._start_policy()
         known = len(batch.waiting)
         # Before the start, so that a resource whose run fails to start is linked as well.
         self._show_links(context, hook, batch)
@@ -470,14 +471,6 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         self.log.log(level, "%s", result_line(end, verb=self.result_verb, elapsed=elapsed))
         if records := records_lines(end):
             self.log.warning("%s", records)
-
-
-def records_of(context: Context) -> TaskState:
-    """Return the store of the task's runs: Airflow's task state, available since Airflow 3.3."""
-    from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState
-
-    store: AirflowTaskStateStore | None = context.get("task_state_store")
-    return NoTaskState() if store is None else AirflowTaskState(store, context["ti"].max_tries)
 
 
 class DatapipeSingleRunOperator(DatapipeRunOperator):

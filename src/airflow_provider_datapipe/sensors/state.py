@@ -211,7 +211,7 @@ class ConnectionBridgeSensor(DatapipeSensor):
     skipped with ``soft_fail``.
 
     :param bridge: the result of a
-        :class:`~airflow_provider_datapipe.operators.connection.ConnectionBridgeCreateOperator`, such as
+        :class:`~airflow_provider_datapipe.operators.connections.ConnectionBridgeCreateOperator`, such as
         ``bridge.output``. (templated)
 
     .. seealso:: interface.md, "GET /connections" and "GET /connection_bridges".

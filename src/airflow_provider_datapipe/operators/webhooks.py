@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.arguments import CheckedArguments, exactly_one
-from airflow_provider_datapipe.operators.base import keep_result, records_of
+from airflow_provider_datapipe.operators.base import keep_result
 from airflow_provider_datapipe.operators.map_label import MapLabel
+from airflow_provider_datapipe.operators.task_state import task_state_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.webhook.delivery import Delivery, IngestResult, Progress
     from airflow_provider_datapipe.webhook.sources import Source
+
 
 # A log of thousands of batches tells no more than one of some.
 _SECONDS_BETWEEN_LINES = 10.0
@@ -107,7 +109,7 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         source, batch_size = self._open()
         hook = WebhookIngestHook(self.webhook_conn_id)
         delivery = Delivery(
-            source, Limits(batch_size, self.max_batch_bytes), hook.sending(self.endpoint), records_of(context)
+            source, Limits(batch_size, self.max_batch_bytes), hook.sending(self.endpoint), task_state_of(context)
         )
         self._delivery = delivery
         complete = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.operators.base import records_of
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+from airflow_provider_datapipe.operators.task_state import task_state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
 
-        self._under_change = Earlier(records_of(context))
+        self._under_change = Earlier(task_state_of(context))
         try:
             return super().execute(context)
         except DatapipeError:

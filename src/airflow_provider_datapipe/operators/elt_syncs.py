@@ -1,19 +1,120 @@
-"""Operators that change ELT syncs and streams."""
+"""Operators that run, create, change and delete ELT syncs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_datapipe.arguments import exactly_one, identify_stream
+from airflow_provider_datapipe.arguments import exactly_one
+from airflow_provider_datapipe.links import StreamLink, address_of, show_link, stream_links
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
     import datetime as dt
 
+    from airflow.sdk import Context
+
     from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+    from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.models import RunTarget
+    from airflow_provider_datapipe.runs.sync import SyncResult
+
+
+class EltSyncRunOperator(DatapipeRunOperator):
+    """
+    Run the streams of an ELT sync at once, and wait until all have ended.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.sync.SyncResult` with one result for each stream. A stream that
+    fails does not stop the others.
+
+    :param sync_id: id of the sync. (templated)
+    :param streams: names or ids of the streams to run; None for all. (templated)
+    :param full_refresh: load everything again, instead of an incremental load.
+    :param max_active_streams: the most streams that run at a time; None for no limit.
+    :param on_partial_failure: outcome of the task if some streams failed and others did not: ``fail``, or ``succeed``
+        with a warning. If all streams failed, the task fails.
+
+    .. seealso:: interface.md, "GET /elt_streams" and "POST /elt_streams/{id}/request_run".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "sync_id", "streams")
+    kind = "elt_stream"
+    asset_kind = "elt_sync"
+    asset_argument = "sync_id"
+    endpoints = ("elt_streams.request_run", "elt_streams.request_full_refresh")
+    non_empty_lists: ClassVar[Mapping[str, str]] = {"streams": "all streams of the sync"}
+
+    def __init__(
+        self,
+        *,
+        sync_id: str,
+        streams: list[str] | str | None = None,
+        full_refresh: bool = False,
+        max_active_streams: int | None = None,
+        on_partial_failure: Literal["fail", "succeed"] = "fail",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if max_active_streams is not None and max_active_streams < 1:
+            raise ValueError(f"max_active_streams must be 1 or more, not {max_active_streams}")
+        self.sync_id = sync_id
+        self.streams = streams
+        self.full_refresh = full_refresh
+        self.max_active_streams = max_active_streams
+        self.on_partial_failure = on_partial_failure
+        self.operator_extra_links = (*type(self).operator_extra_links, *stream_links(streams))
+        self._declare_assets()
+
+    @property
+    def _alone(self) -> bool:
+        return False
+
+    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+        return "elt_sync", self.sync_id
+
+    def _show_links(self, context: Context, hook: DatapipeHook, batch: Batch) -> None:
+        super()._show_links(context, hook, batch)
+        links = {link.stream: link for link in self.operator_extra_links if isinstance(link, StreamLink)}
+        for each in batch.resources if links else ():
+            run_id = getattr(each, "run_id", None)
+            address = address_of(hook.page_template, "elt_stream", each.resource_id, run_id)
+            for key in {each.resource_id, each.name} & links.keys():
+                show_link(self, context, address, links[key])
+
+    async def _begin(self) -> Batch:
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.sync import targets_of_sync
+        from airflow_provider_datapipe.runs.targets import required
+
+        chosen = [self.streams] if isinstance(self.streams, str) else self.streams
+        targets = await targets_of_sync(required("sync_id", self.sync_id), chosen, {"full_refresh": self.full_refresh})
+        return Batch(self.kind, queued=targets, at_a_time=self.max_active_streams)
+
+    def _lineage_targets(self) -> Flow[list[RunTarget]]:
+        from airflow_provider_datapipe.runs.sync import streams_of_sync
+        from airflow_provider_datapipe.runs.targets import required
+
+        chosen = [self.streams] if isinstance(self.streams, str) else self.streams
+        return streams_of_sync(required("sync_id", self.sync_id), chosen, {})
+
+    def _finish(self, batch: Batch) -> tuple[SyncResult, Exception | None]:
+        from airflow.providers.common.compat.sdk import AirflowSkipException
+
+        from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync
+
+        result = result_of_sync(self.sync_id, batch.ended)
+        if result["outcome"] == "skipped":
+            return result, AirflowSkipException(
+                f"Every stream of ELT sync {self.sync_id} was running already; skipped."
+            )
+        error = error_of_sync(self.sync_id, batch.ended)
+        if error and result["outcome"] == "partial" and self.on_partial_failure == "succeed":
+            self.log.warning("%s\nThe task succeeds because of on_partial_failure='succeed'.", error)
+            error = None
+        return result, error
 
 
 class DatapipeEltSyncOperator(DatapipeChangeOperator):
@@ -33,46 +134,6 @@ class DatapipeEltSyncOperator(DatapipeChangeOperator):
         exactly_one(sync_id=sync_id, destination_schema_name=destination_schema_name)
         self.sync_id = sync_id
         self.destination_schema_name = destination_schema_name
-
-
-class DatapipeEltStreamOperator(DatapipeChangeOperator):
-    """
-    Base of operators that change an ELT stream.
-
-    :param stream_id: ID of the stream; or set ``stream_name`` and its sync. (templated)
-    :param stream_name: name of the stream in its sync. (templated)
-    :param sync_id: ID of the sync of ``stream_name``; or set ``destination_schema_name``. (templated)
-    :param destination_schema_name: the schema of the sync of ``stream_name``. (templated)
-    """
-
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "stream_id",
-        "stream_name",
-        "sync_id",
-        "destination_schema_name",
-    )
-
-    def __init__(
-        self,
-        *,
-        stream_id: str | None = None,
-        stream_name: str | None = None,
-        sync_id: str | None = None,
-        destination_schema_name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        identify_stream(stream_id, stream_name, sync_id=sync_id, destination_schema_name=destination_schema_name)
-        self.stream_id = stream_id
-        self.stream_name = stream_name
-        self.sync_id = sync_id
-        self.destination_schema_name = destination_schema_name
-
-    def _target(self) -> Flow[RunTarget]:
-        from airflow_provider_datapipe.changes import elt_streams
-
-        return elt_streams.target(self.stream_id, self.sync_id, self.destination_schema_name, self.stream_name)
 
 
 class EltSyncCreateOperator(DatapipeChangeOperator):
@@ -331,113 +392,3 @@ class EltSyncDetachOperator(DatapipeEltSyncOperator):
         from airflow_provider_datapipe.changes import elt_syncs
 
         return elt_syncs.detach(self.sync_id, self.destination_schema_name)
-
-
-class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
-    """
-    Make the next run of an ELT stream a full refresh.
-
-    Starts no run: to start one, set ``full_refresh`` of :class:`EltStreamRunOperator`.
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not return pending full
-    refreshes, so the result is always ``changed``.
-
-    :param reset_history_table: also empty the history table: True, or its text. (templated)
-
-    .. seealso:: interface.md, "POST /elt_streams/{id}/request_full_refresh".
-    """
-
-    template_fields: Sequence[str] = (*DatapipeEltStreamOperator.template_fields, "reset_history_table")
-    endpoints = ("elt_streams.request_full_refresh",)
-
-    def __init__(self, *, reset_history_table: bool | str = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reset_history_table = reset_history_table
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
-
-        return elt_streams.request_full_refresh(self._target(), reset_history_table=self.reset_history_table)
-
-
-class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
-    """
-    Cancel the requested full refresh of an ELT stream: its next run loads incrementally again.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not return pending full
-    refreshes, so the result is always ``changed``.
-
-    .. seealso:: interface.md, "POST /elt_streams/{id}/cancel_full_refresh".
-    """
-
-    endpoints = ("elt_streams.cancel_full_refresh",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
-
-        return elt_streams.cancel_full_refresh(self._target())
-
-
-class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
-    """
-    Set the schedule of an ELT stream, independent of its sync and the orchestration of the sync.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
-
-    :param sync_interval: cron expression of five fields, UTC. (templated)
-
-    .. seealso:: interface.md, "POST /elt_streams/{id}/set_sync_interval".
-    """
-
-    template_fields: Sequence[str] = (*DatapipeEltStreamOperator.template_fields, "sync_interval")
-    endpoints = ("elt_streams.set_sync_interval",)
-
-    def __init__(self, *, sync_interval: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.sync_interval = sync_interval
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
-
-        return elt_streams.set_interval(self._target(), self.sync_interval)
-
-
-class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
-    """
-    Remove the schedule of an ELT stream, so that it runs with its sync or the orchestration of the sync.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. If the service does not return schedules of
-    streams, the request is sent, and the result is not ``changed``.
-
-    .. seealso:: interface.md, "POST /elt_streams/{id}/clear_sync_interval".
-    """
-
-    endpoints = ("elt_streams.clear_sync_interval",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
-
-        return elt_streams.clear_interval(self._target())
-
-
-class EltStreamDeleteOperator(DatapipeEltStreamOperator):
-    """
-    Delete an ELT stream.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
-
-    :param if_missing: policy if the stream does not exist: ``succeed`` or ``fail``. (templated)
-
-    .. seealso:: interface.md, "DELETE /elt_streams/{id}".
-    """
-
-    template_fields: Sequence[str] = (*DatapipeEltStreamOperator.template_fields, "if_missing")
-    endpoints = ("elt_streams.delete",)
-
-    def __init__(self, *, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.if_missing = if_missing
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
-
-        return elt_streams.delete(self._target(), self.if_missing)

@@ -1,4 +1,4 @@
-"""Operators that change orchestrations."""
+"""Operators that run, create, change and delete orchestrations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,46 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_datapipe.arguments import exactly_one
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.runs.models import RunTarget
+
+
+class OrchestrationRunOperator(DatapipeSingleRunOperator):
+    """
+    Run an orchestration, with all that is attached to it, and wait until it has ended.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
+
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
+
+    .. seealso:: interface.md, "POST /orchestrations/{id}/request_run".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "orchestration_id", "orchestration_name")
+    kind = "orchestration"
+    asset_kind = "orchestration"
+    asset_argument = "orchestration_id"
+    endpoints = ("orchestrations.request_run",)
+
+    def __init__(
+        self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+        self._declare_assets()
+
+    def _target(self) -> Flow[RunTarget]:
+        from airflow_provider_datapipe.runs.targets import orchestration_target
+
+        return orchestration_target(self.orchestration_id, self.orchestration_name)
 
 
 class OrchestrationCreateOperator(DatapipeChangeOperator):

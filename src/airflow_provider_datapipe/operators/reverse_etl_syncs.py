@@ -1,18 +1,115 @@
-"""Operators that change reverse ETL syncs, and have failed records sent again."""
+"""Operators that run, create, change and delete reverse ETL syncs."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_datapipe.arguments import Duration, exactly_one, whole_seconds
+from airflow_provider_datapipe.operators.base import (
+    DatapipeRunOperator,
+    DatapipeSingleRunOperator,
+)
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
-from airflow_provider_datapipe.operators.reactivating import ReactivatingOperator
+from airflow_provider_datapipe.operators.reverse_etl_base import ReactivatingOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.changes.reverse_etl import Definition
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.runs.models import RunTarget
+    from airflow_provider_datapipe.runs.wait import WaitOutcome
+
+
+#: The most failed records that a request returns.
+_MOST_RECORDS = 100
+
+
+class ReverseEtlRunOperator(DatapipeSingleRunOperator):
+    """
+    Run a reverse ETL sync, and wait for the end of the run.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param max_failed_rows: the most rows that the destination may reject without a failure of the task.
+    :param retry_failed_records: records that failed in earlier runs and that this run sends again: True for all, or a
+        list of IDs. A template may render to the text of either, such as ``['a', 'b']``. (templated)
+    :param show_failed_records: number of rejected records to show with IDs and reasons in the log, in the error and in
+        notifications, at most 100. Set it to 0 if the records are confidential.
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/request_run" and "POST /reverse_etl_failed_records/retry".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeRunOperator.template_fields,
+        "reverse_etl_sync_id",
+        "retry_failed_records",
+    )
+    kind = "reverse_etl"
+    asset_kind = "reverse_etl"
+    asset_argument = "reverse_etl_sync_id"
+    endpoints = (
+        "reverse_etl_syncs.request_run",
+        "reverse_etl_failed_records.retry",
+        "reverse_etl_failed_records.retry_all",
+    )
+
+    def __init__(
+        self,
+        *,
+        reverse_etl_sync_id: str,
+        max_failed_rows: int = 0,
+        retry_failed_records: bool | list[str] | str = False,
+        show_failed_records: int = 10,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if max_failed_rows < 0:
+            raise ValueError(f"max_failed_rows must be 0 or more, not {max_failed_rows}")
+        if not 0 <= show_failed_records <= _MOST_RECORDS:
+            raise ValueError(f"show_failed_records must be 0 to {_MOST_RECORDS}, not {show_failed_records}")
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.max_failed_rows = max_failed_rows
+        self.retry_failed_records = retry_failed_records
+        self.show_failed_records = show_failed_records
+        self._declare_assets()
+
+    @property
+    def _failed_rows_allowed(self) -> int:
+        return self.max_failed_rows
+
+    def _error_of(self, end: WaitOutcome) -> Exception | None:
+        from airflow_provider_datapipe.runs.results import exception_for
+
+        retries = bool(_records(self.retry_failed_records))
+        return exception_for(end, max_failed_rows=self.max_failed_rows, retries_failed_records=retries)
+
+    @property
+    def _records_shown(self) -> int:
+        return self.show_failed_records
+
+    def _target(self) -> Flow[RunTarget]:
+        from airflow_provider_datapipe.runs.targets import by_id
+
+        options = {"retry_failed_records": _records(self.retry_failed_records)}
+        return by_id("reverse_etl_sync_id", self.reverse_etl_sync_id, options)
+
+
+def _records(value: bool | list[str] | str) -> bool | list[str]:
+    """
+    Parse the rendered arguments.
+
+    :raises ValueError: it is neither True or False nor a list of record ids.
+    """
+    try:
+        read = ast.literal_eval(value) if isinstance(value, str) else value
+    except (ValueError, SyntaxError):
+        read = value
+    if isinstance(read, bool) or (isinstance(read, list) and all(isinstance(each, str) for each in read)):
+        return read
+    raise ValueError(f"retry_failed_records must be True, False or a list of record ids, not {value!r}")
 
 
 def _at_most_one(**given: object) -> None:
@@ -342,74 +439,3 @@ class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
         from airflow_provider_datapipe.changes import reverse_etl
 
         return reverse_etl.delete(self.reverse_etl_sync_id, self.if_missing)
-
-
-class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
-    """
-    Mark refused records of a reverse ETL sync, so that its next run sends them again. Starts no run.
-
-    Set one of ``record_ids``, ``reason`` and ``reason_pattern``. The service lists at most 100 failures, without a
-    cursor. To select records by reason, the operator reads the list and marks matching records until the list contains
-    none.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` are ``failed_records``
-    (number of failures before), ``seen`` (number of failures that were compared with the reason; None without a
-    reason) and ``requested``.
-
-    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
-    :param record_ids: ``"all"``, or the IDs of the records. An empty list succeeds. (templated)
-    :param reason: a part of the error, such as ``"address"``, case-sensitive. (templated)
-    :param reason_pattern: a Python regular expression to search in the error. (templated)
-
-    .. seealso:: interface.md, "POST /reverse_etl_failed_records/retry" and "retry_all".
-    """
-
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "reverse_etl_sync_id",
-        "record_ids",
-        "reason",
-        "reason_pattern",
-    )
-    endpoints = ("reverse_etl_failed_records.retry", "reverse_etl_failed_records.retry_all")
-
-    def __init__(
-        self,
-        *,
-        reverse_etl_sync_id: str,
-        record_ids: list[str] | str | None = None,
-        reason: str | None = None,
-        reason_pattern: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        exactly_one(record_ids=record_ids, reason=reason, reason_pattern=reason_pattern)
-        self.reverse_etl_sync_id = reverse_etl_sync_id
-        self.record_ids = record_ids
-        self.reason = reason
-        self.reason_pattern = reason_pattern
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import reverse_etl
-
-        return reverse_etl.retry_failed(
-            self.reverse_etl_sync_id,
-            record_ids=self.record_ids,
-            reason=self.reason,
-            reason_pattern=self.reason_pattern,
-        )
-
-    def _log_result(self, result: Change) -> None:
-        reported = result["details"]
-        self.log.info(
-            "%s of %s failed records of reverse ETL sync %s will be sent again by its next run.",
-            reported["requested"],
-            reported["failed_records"],
-            result["id"],
-        )
-        if reported["seen"] is not None and reported["seen"] < reported["failed_records"]:
-            self.log.warning(
-                "The service showed %s of the %s failures: the reasons of the others are not known.",
-                reported["seen"],
-                reported["failed_records"],
-            )

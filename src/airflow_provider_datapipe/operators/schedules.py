@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow.providers.standard.operators.empty import EmptyOperator
 
 from airflow_provider_datapipe.arguments import Duration, checked, exactly_one, whole_seconds
-from airflow_provider_datapipe.operators.base import records_of
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
-from airflow_provider_datapipe.operators.reactivating import ReactivatingOperator
+from airflow_provider_datapipe.operators.reverse_etl_base import ReactivatingOperator
+from airflow_provider_datapipe.operators.task_state import task_state_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,10 +21,17 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.schedules import Noted
     from airflow_provider_datapipe.flows import Flow
 
+
 #: Keys of XComs with which the three tasks share their progress.
 _BEGUN = "datapipe_schedule_begun"
+
+
 _TAKEN = "datapipe_schedule_taken"
+
+
 _OVER = "datapipe_schedule_over"
+
+
 #: Key of the task state.
 _KEPT = "datapipe.schedule"
 
@@ -116,7 +123,7 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
         :raises ScheduleLostError: if this task has paused the schedule, and its snapshot was lost.
         :raises NotHoldableError: if the interface cannot pause or restore this schedule.
         """
-        ti, records = context["ti"], records_of(context)
+        ti, records = context["ti"], task_state_of(context)
         self._owner = (self.dag_id, getattr(ti, "run_id", ""), self.task_id, getattr(ti, "map_index", -1))
         over = [_pulled(context, each, _OVER) for each in _near(self, "downstream", SchedulePutBackOperator)]
         begun = [_pulled(context, each, _BEGUN) for each in _near(self, "downstream", ScheduleTakeOffOperator)]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.arguments import CheckedArguments
-from airflow_provider_datapipe.operators.base import keep_result, place_of, records_of
+from airflow_provider_datapipe.operators.base import keep_result, place_of
 from airflow_provider_datapipe.operators.change import is_retry
 from airflow_provider_datapipe.operators.map_label import MapLabel
+from airflow_provider_datapipe.operators.task_state import task_state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,7 +195,7 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
             report = apply(
                 service,
                 document,
-                records_of(context),
+                task_state_of(context),
                 delete_orphans=delete_orphans,
                 wait_for_run=wait_for_run,
                 # A try that was killed may have sent a part of it.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_datapipe.operators.base import records_of
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+from airflow_provider_datapipe.operators.task_state import task_state_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -80,7 +80,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         from airflow_provider_datapipe.changes.custom_reports import check_policy
 
         check_policy(self.on_partial_failure, self.tolerated_errors)
-        self._records = records_of(context)
+        self._records = task_state_of(context)
         return super().execute(context)
 
     def _change(self) -> Flow[ReportsResult]:

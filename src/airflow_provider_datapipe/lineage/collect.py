@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs, transforms
 from airflow_provider_datapipe.api.errors import DatapipeError
-from airflow_provider_datapipe.changes.transform_folder import references, with_names
 from airflow_provider_datapipe.flows import Flow, list_all, send
 from airflow_provider_datapipe.lineage.columns import columns_of
 from airflow_provider_datapipe.lineage.model import Column, Dataset, Lineage
 from airflow_provider_datapipe.lineage.names import Naming, place_of_stream, place_of_transform, places_of
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
+from airflow_provider_datapipe.resources.transform_folder import references, with_names
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.common import Page
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
-    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
     from airflow_provider_datapipe.api.models.transforms import Reference, Transform
     from airflow_provider_datapipe.api.request import Request
     from airflow_provider_datapipe.runs.models import RunResult, RunTarget

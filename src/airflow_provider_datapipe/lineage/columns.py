@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from airflow_provider_datapipe.changes.transform_folder import with_names
+from airflow_provider_datapipe.resources.transform_folder import with_names
 
 #: Origins of each column of a query: table and column.
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]

@@ -11,9 +11,9 @@ from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier, Context
 
-    from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.changes.connections import Opened
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
+    from airflow_provider_datapipe.resources.connections import Opened
 
 
 class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
@@ -93,8 +93,8 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
         :raises DatapipeError: the service refused, or could not be reached.
         :raises ValueError: if a rendered argument is invalid.
         """
-        from airflow_provider_datapipe.changes.connections import result_of
-        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.resources.connections import result_of
+        from airflow_provider_datapipe.resources.template_values import flag
 
         show = flag("show_authorize_url", self.show_authorize_url)
         if not show and not self.notifiers:
@@ -111,7 +111,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
         return result_of(opened, show=show)
 
     def _change(self) -> Flow[Opened]:
-        from airflow_provider_datapipe.changes import connections
+        from airflow_provider_datapipe.resources import connections
 
         return connections.open_bridge(
             redirect_uri=self.redirect_uri,
@@ -135,7 +135,7 @@ class ConnectionDeleteOperator(DatapipeChangeOperator):
     """
     Delete a connection.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` are the IDs of the
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`, whose ``details`` are the IDs of the
     ``elt_syncs`` and ``reverse_etl_syncs`` that used it.
 
     :param connection_id: ID of the connection; or set ``connection_label``. (templated)
@@ -173,7 +173,7 @@ class ConnectionDeleteOperator(DatapipeChangeOperator):
         self.if_missing = if_missing
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import connections
+        from airflow_provider_datapipe.resources import connections
 
         return connections.delete(
             self.connection_id, self.connection_label, if_used=self.if_used, if_missing=self.if_missing

@@ -11,8 +11,8 @@ from airflow_provider_datapipe.operators.task_state import task_state_of
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_datapipe.changes.custom_reports import ReportsResult
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.custom_reports import ReportsResult
     from airflow_provider_datapipe.runs.task_state import TaskState
 
 
@@ -25,7 +25,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
     ``add_as_source_stream``: a stream or an available stream). The comparison ignores all characters except letters and
     digits.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.custom_reports.ReportsResult`, also if the task fails.
+    Returns a :class:`~airflow_provider_datapipe.resources.custom_reports.ReportsResult`, also if the task fails.
 
     :param reports: ``elt_sync_id``, ``name`` and ``query`` of each report, or their JSON. The query is in the language
         of the sync's source. (templated)
@@ -77,14 +77,14 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         :raises DatapipeError: the service refused, or could not be reached.
         :raises ValueError: if a rendered argument is invalid.
         """
-        from airflow_provider_datapipe.changes.custom_reports import check_policy
+        from airflow_provider_datapipe.resources.custom_reports import check_policy
 
         check_policy(self.on_partial_failure, self.tolerated_errors)
         self._records = task_state_of(context)
         return super().execute(context)
 
     def _change(self) -> Flow[ReportsResult]:
-        from airflow_provider_datapipe.changes import custom_reports
+        from airflow_provider_datapipe.resources import custom_reports
         from airflow_provider_datapipe.runs.task_state import NoTaskState
 
         return custom_reports.create(
@@ -95,7 +95,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         )
 
     def _error(self, result: ReportsResult) -> Exception | None:
-        from airflow_provider_datapipe.changes.custom_reports import error_of, settle
+        from airflow_provider_datapipe.resources.custom_reports import error_of, settle
 
         error = error_of(result, on_partial_failure=self.on_partial_failure, tolerated_errors=self.tolerated_errors)
         if self._records is not None:

@@ -55,7 +55,7 @@ class DatapipeOperator(DatapipeChangeOperator):
         self.limit = limit
 
     def _change(self) -> Flow[Any]:
-        from airflow_provider_datapipe.changes import generic
+        from airflow_provider_datapipe.resources import requests as generic
 
         return generic.call(self.endpoint, self.arguments, all_pages=self.all_pages, limit=self.limit)
 

@@ -10,8 +10,8 @@ from airflow_provider_datapipe.operators.base import DatapipeRunOperator, Datapi
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.runs.models import RunTarget
 
 
@@ -102,7 +102,7 @@ class DatapipeEltStreamOperator(DatapipeChangeOperator):
         self.destination_schema_name = destination_schema_name
 
     def _target(self) -> Flow[RunTarget]:
-        from airflow_provider_datapipe.changes import elt_streams
+        from airflow_provider_datapipe.resources import elt_streams
 
         return elt_streams.target(self.stream_id, self.sync_id, self.destination_schema_name, self.stream_name)
 
@@ -112,7 +112,7 @@ class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
     Make the next run of an ELT stream a full refresh.
 
     Starts no run: to start one, set ``full_refresh`` of :class:`EltStreamRunOperator`.
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not return pending full
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`. The service does not return pending full
     refreshes, so the result is always ``changed``.
 
     :param reset_history_table: also empty the history table: True, or its text. (templated)
@@ -128,7 +128,7 @@ class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
         self.reset_history_table = reset_history_table
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
+        from airflow_provider_datapipe.resources import elt_streams
 
         return elt_streams.request_full_refresh(self._target(), reset_history_table=self.reset_history_table)
 
@@ -137,7 +137,7 @@ class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
     """
     Cancel the requested full refresh of an ELT stream: its next run loads incrementally again.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not return pending full
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`. The service does not return pending full
     refreshes, so the result is always ``changed``.
 
     .. seealso:: interface.md, "POST /elt_streams/{id}/cancel_full_refresh".
@@ -146,7 +146,7 @@ class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
     endpoints = ("elt_streams.cancel_full_refresh",)
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
+        from airflow_provider_datapipe.resources import elt_streams
 
         return elt_streams.cancel_full_refresh(self._target())
 
@@ -155,7 +155,7 @@ class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
     """
     Set the schedule of an ELT stream, independent of its sync and the orchestration of the sync.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param sync_interval: cron expression of five fields, UTC. (templated)
 
@@ -170,7 +170,7 @@ class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
         self.sync_interval = sync_interval
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
+        from airflow_provider_datapipe.resources import elt_streams
 
         return elt_streams.set_interval(self._target(), self.sync_interval)
 
@@ -179,7 +179,7 @@ class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
     """
     Remove the schedule of an ELT stream, so that it runs with its sync or the orchestration of the sync.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. If the service does not return schedules of
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`. If the service does not return schedules of
     streams, the request is sent, and the result is not ``changed``.
 
     .. seealso:: interface.md, "POST /elt_streams/{id}/clear_sync_interval".
@@ -188,7 +188,7 @@ class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
     endpoints = ("elt_streams.clear_sync_interval",)
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
+        from airflow_provider_datapipe.resources import elt_streams
 
         return elt_streams.clear_interval(self._target())
 
@@ -197,7 +197,7 @@ class EltStreamDeleteOperator(DatapipeEltStreamOperator):
     """
     Delete an ELT stream.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param if_missing: policy if the stream does not exist: ``succeed`` or ``fail``. (templated)
 
@@ -212,6 +212,6 @@ class EltStreamDeleteOperator(DatapipeEltStreamOperator):
         self.if_missing = if_missing
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_streams
+        from airflow_provider_datapipe.resources import elt_streams
 
         return elt_streams.delete(self._target(), self.if_missing)

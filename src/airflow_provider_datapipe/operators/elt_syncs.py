@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+    from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.models import RunTarget
     from airflow_provider_datapipe.runs.sync import SyncResult
@@ -141,7 +141,7 @@ class EltSyncCreateOperator(DatapipeChangeOperator):
     Create an ELT sync. Its source connection and its schema identify it.
 
     A new sync has no streams: add them with :class:`EltSyncAddStreamsOperator`.
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param connection_id: ID of the source connection; or set ``connection_label``. (templated)
     :param connection_label: label of the source connection. (templated)
@@ -192,7 +192,7 @@ class EltSyncCreateOperator(DatapipeChangeOperator):
         self.if_exists = if_exists
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_syncs
+        from airflow_provider_datapipe.resources import elt_syncs
 
         return elt_syncs.create(
             self.connection_id,
@@ -209,7 +209,7 @@ class EltSyncUpdateOperator(DatapipeEltSyncOperator):
     """
     Change the schedule or the settings of an ELT sync. Omitted fields keep their values.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param sync_interval: its new cron expression of five fields, UTC. (templated)
     :param elt_settings: new settings of the source, a mapping or its JSON. Airflow shows them like every templated
@@ -229,7 +229,7 @@ class EltSyncUpdateOperator(DatapipeEltSyncOperator):
         self.elt_settings = elt_settings
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_syncs
+        from airflow_provider_datapipe.resources import elt_syncs
 
         return elt_syncs.update(
             self.sync_id,
@@ -243,7 +243,7 @@ class EltSyncEnableOperator(DatapipeEltSyncOperator):
     """
     Enable an ELT sync, so that it runs on its schedule.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     .. seealso:: interface.md, "POST /elt_syncs/{id}/enable".
     """
@@ -251,7 +251,7 @@ class EltSyncEnableOperator(DatapipeEltSyncOperator):
     endpoints = ("elt_syncs.enable",)
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_syncs
+        from airflow_provider_datapipe.resources import elt_syncs
 
         return elt_syncs.switch(self.sync_id, self.destination_schema_name, on=True)
 
@@ -260,7 +260,7 @@ class EltSyncDisableOperator(DatapipeEltSyncOperator):
     """
     Disable an ELT sync. Active runs continue; no run can be requested.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     .. seealso:: interface.md, "POST /elt_syncs/{id}/disable".
     """
@@ -268,7 +268,7 @@ class EltSyncDisableOperator(DatapipeEltSyncOperator):
     endpoints = ("elt_syncs.disable",)
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_syncs
+        from airflow_provider_datapipe.resources import elt_syncs
 
         return elt_syncs.switch(self.sync_id, self.destination_schema_name, on=False)
 
@@ -277,7 +277,7 @@ class EltSyncDeleteOperator(DatapipeEltSyncOperator):
     """
     Delete an ELT sync and its streams, and on request its tables.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param remove_data_references: also drop its tables: True, or its text. (templated)
     :param if_missing: policy if the sync does not exist: ``succeed`` or ``fail``. (templated)
@@ -304,7 +304,7 @@ class EltSyncDeleteOperator(DatapipeEltSyncOperator):
         self.if_missing = if_missing
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_syncs
+        from airflow_provider_datapipe.resources import elt_syncs
 
         return elt_syncs.delete(
             self.sync_id,
@@ -318,7 +318,7 @@ class EltSyncAddStreamsOperator(DatapipeEltSyncOperator):
     """
     Add streams to an ELT sync, and update existing ones.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` contain the names of the
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`, whose ``details`` contain the names of the
     ``added``, ``updated``, and ``unchanged`` streams, and their IDs by name in ``stream_ids``. The service does not
     return excluded and hashed columns: a stream with these arguments counts as updated.
 
@@ -336,7 +336,7 @@ class EltSyncAddStreamsOperator(DatapipeEltSyncOperator):
         self.source_streams = source_streams
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_syncs
+        from airflow_provider_datapipe.resources import elt_syncs
 
         return elt_syncs.add_streams(self.sync_id, self.destination_schema_name, self.source_streams)
 
@@ -345,7 +345,7 @@ class EltSyncAttachOperator(DatapipeEltSyncOperator):
     """
     Attach an ELT sync to an orchestration, which then runs it instead of its own schedule.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
@@ -369,7 +369,7 @@ class EltSyncAttachOperator(DatapipeEltSyncOperator):
         self.orchestration_name = orchestration_name
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_syncs
+        from airflow_provider_datapipe.resources import elt_syncs
 
         return elt_syncs.attach(
             self.sync_id, self.destination_schema_name, self.orchestration_id, self.orchestration_name
@@ -381,7 +381,7 @@ class EltSyncDetachOperator(DatapipeEltSyncOperator):
     Detach an ELT sync from its orchestration. It runs on its own schedule again, or daily without one.
 
     Streams with their own schedule keep it.
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     .. seealso:: interface.md, "DELETE /elt_syncs/{id}/orchestration".
     """
@@ -389,6 +389,6 @@ class EltSyncDetachOperator(DatapipeEltSyncOperator):
     endpoints = ("elt_syncs.detach_orchestration",)
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import elt_syncs
+        from airflow_provider_datapipe.resources import elt_syncs
 
         return elt_syncs.detach(self.sync_id, self.destination_schema_name)

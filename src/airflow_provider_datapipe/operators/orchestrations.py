@@ -10,8 +10,8 @@ from airflow_provider_datapipe.operators.base import DatapipeRunOperator, Datapi
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.runs.models import RunTarget
 
 
@@ -52,7 +52,7 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
     """
     Create an orchestration. Its name identifies it.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param name: name of the orchestration. (templated)
     :param cron_schedule: cron expression of five fields, UTC. (templated)
@@ -84,7 +84,7 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
         self.if_exists = if_exists
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import orchestrations
+        from airflow_provider_datapipe.resources import orchestrations
 
         return orchestrations.create(self.name, self.cron_schedule, self.if_exists)
 
@@ -93,7 +93,7 @@ class OrchestrationUpdateOperator(DatapipeChangeOperator):
     """
     Change the name or the schedule of an orchestration. Omitted fields keep their values.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
@@ -129,7 +129,7 @@ class OrchestrationUpdateOperator(DatapipeChangeOperator):
         self.cron_schedule = cron_schedule
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import orchestrations
+        from airflow_provider_datapipe.resources import orchestrations
 
         return orchestrations.update(
             self.orchestration_id, self.orchestration_name, new_name=self.new_name, cron_schedule=self.cron_schedule
@@ -140,7 +140,7 @@ class OrchestrationDeleteOperator(DatapipeChangeOperator):
     """
     Delete an orchestration. Its attached resources get the given schedule.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
@@ -176,7 +176,7 @@ class OrchestrationDeleteOperator(DatapipeChangeOperator):
         self.if_missing = if_missing
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import orchestrations
+        from airflow_provider_datapipe.resources import orchestrations
 
         return orchestrations.delete(
             self.orchestration_id,

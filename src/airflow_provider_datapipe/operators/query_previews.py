@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from jinja2 import Environment, Template
 
-    from airflow_provider_datapipe.changes.query_previews import QueryResult
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+    from airflow_provider_datapipe.resources.query_previews import QueryResult
     from airflow_provider_datapipe.runs.batch import Batch
 
 
@@ -52,7 +52,7 @@ class DatapipeSqlOperator(DatapipeRunOperator):
     def _render(self, template: Template, context: Context, dag: Any = None) -> Any:
         from airflow.sdk.definitions.context import render_template_to_string
 
-        from airflow_provider_datapipe.changes.sql_templates import keeps_references
+        from airflow_provider_datapipe.resources.sql_templates import keeps_references
 
         if keeps_references(template.environment):
             return render_template_to_string(template, context)
@@ -62,7 +62,7 @@ class DatapipeSqlOperator(DatapipeRunOperator):
         from airflow.sdk.definitions.context import Context as AirflowContext
         from jinja2.nativetypes import NativeEnvironment
 
-        from airflow_provider_datapipe.changes.sql_templates import keeping_references
+        from airflow_provider_datapipe.resources.sql_templates import keeping_references
 
         dag = self.get_dag()
         if isinstance(jinja_env, NativeEnvironment) and dag is not None:
@@ -97,7 +97,7 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
         return self._queries()
 
     def _begin(self) -> Flow[Batch]:
-        from airflow_provider_datapipe.changes import query_previews
+        from airflow_provider_datapipe.resources import query_previews
 
         return query_previews.begin(self._queries())
 
@@ -108,7 +108,7 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
         show_link(self, context, address_of(template, self.kind, query_id))
 
     async def _go_on(self, batch: Batch) -> None:
-        from airflow_provider_datapipe.changes.query_previews import read_rows
+        from airflow_provider_datapipe.resources.query_previews import read_rows
 
         self._results = await read_rows(batch, self._rows_needed())
 
@@ -126,7 +126,7 @@ class QueryPreviewOperator(DatapipeQueryOperator):
     """
     Run a query, wait for its end, and return its first rows.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.query_previews.QueryResult`. If the query fails, the task
+    Returns a :class:`~airflow_provider_datapipe.resources.query_previews.QueryResult`. If the query fails, the task
     fails with the message of the service.
 
     :param sql_template: one SELECT statement, or the path of a ``.sql`` file with it. Airflow renders expressions with
@@ -151,7 +151,7 @@ class QueryPreviewOperator(DatapipeQueryOperator):
         return {"sql_template": self.sql_template}
 
     def _rows_needed(self) -> int:
-        from airflow_provider_datapipe.changes.values import number
+        from airflow_provider_datapipe.resources.template_values import number
 
         return number("max_rows", self.max_rows, least=0)
 
@@ -180,7 +180,7 @@ class DatapipeChecksOperator(DatapipeQueryOperator):
         self.retry_on_failure = retry_on_failure
 
     def _queries(self) -> dict[str, str]:
-        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.resources.template_values import flag
 
         # Raise before a request is sent.
         flag("retry_on_failure", self.retry_on_failure)
@@ -197,8 +197,8 @@ class DatapipeChecksOperator(DatapipeQueryOperator):
     def _judge(self, results: dict[str, QueryResult]) -> tuple[dict[str, Any], Exception | None]:
         from airflow.providers.common.compat.sdk import AirflowFailException
 
-        from airflow_provider_datapipe.changes.checks import CheckFailedError, first_row
-        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.resources.checks import CheckFailedError, first_row
+        from airflow_provider_datapipe.resources.template_values import flag
 
         checked = results["sql_template"]
         rows = checked["rows"]
@@ -229,7 +229,7 @@ class DatapipeCheckOperator(DatapipeChecksOperator):
         super().__init__(sql_template=sql_template, **kwargs)
 
     def _check(self, row: dict[str, Any], results: dict[str, QueryResult]) -> dict[str, Any]:
-        from airflow_provider_datapipe.changes.checks import check_truth
+        from airflow_provider_datapipe.resources.checks import check_truth
 
         check_truth(self.sql_template, row)
         return {}
@@ -260,14 +260,14 @@ class DatapipeValueCheckOperator(DatapipeChecksOperator):
         self.tolerance = tolerance
 
     def _queries(self) -> dict[str, str]:
-        from airflow_provider_datapipe.changes.checks import tolerance_of
+        from airflow_provider_datapipe.resources.checks import tolerance_of
 
         # Raise before a request is sent.
         tolerance_of(self.tolerance)
         return super()._queries()
 
     def _check(self, row: dict[str, Any], results: dict[str, QueryResult]) -> dict[str, Any]:
-        from airflow_provider_datapipe.changes.checks import check_value, tolerance_of
+        from airflow_provider_datapipe.resources.checks import check_value, tolerance_of
 
         check_value(self.sql_template, row, self.pass_value, tolerance_of(self.tolerance))
         return {}
@@ -299,13 +299,13 @@ class DatapipeThresholdCheckOperator(DatapipeChecksOperator):
         self.max_threshold = max_threshold
 
     def _queries(self) -> dict[str, str]:
-        from airflow_provider_datapipe.changes.checks import bound
+        from airflow_provider_datapipe.resources.checks import bound
 
         bounds = {field: bound(field, getattr(self, field)) for field in ("min_threshold", "max_threshold")}
         return super()._queries() | {field: read for field, read in bounds.items() if isinstance(read, str)}
 
     def _check(self, row: dict[str, Any], results: dict[str, QueryResult]) -> dict[str, Any]:
-        from airflow_provider_datapipe.changes.checks import bound, check_threshold, first_row, number_of
+        from airflow_provider_datapipe.resources.checks import bound, check_threshold, first_row, number_of
 
         def limit(field: str) -> float:
             read = bound(field, getattr(self, field))

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_datapipe.changes.reverse_etl import Earlier
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs
 
 
 class ReactivatingOperator(DatapipeChangeOperator):
     """Base of operators that deactivate a reverse ETL sync for a change, and activate it again however they end."""
 
-    _under_change: Earlier | None = None
+    _under_change: DeactivatedSyncs | None = None
 
     def execute(self, context: Context) -> Any:
         """
@@ -29,9 +29,9 @@ class ReactivatingOperator(DatapipeChangeOperator):
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
+        from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
 
-        self._under_change = Earlier(task_state_of(context))
+        self._under_change = DeactivatedSyncs(task_state_of(context))
         try:
             return super().execute(context)
         except DatapipeError:
@@ -44,19 +44,19 @@ class ReactivatingOperator(DatapipeChangeOperator):
 
     def on_kill(self) -> None:
         """Activate the deactivated syncs again before the process ends."""
-        from airflow_provider_datapipe.changes.reverse_etl import reactivate
+        from airflow_provider_datapipe.resources.reverse_etl_syncs import reactivate
 
         self._activate(reactivate)
 
     @property
-    def _earlier(self) -> Earlier:
+    def _earlier(self) -> DeactivatedSyncs:
         """Syncs that this task and its earlier tries deactivated."""
-        from airflow_provider_datapipe.changes.reverse_etl import Earlier
+        from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs
         from airflow_provider_datapipe.runs.task_state import NoTaskState
 
-        return self._under_change or Earlier(NoTaskState())
+        return self._under_change or DeactivatedSyncs(NoTaskState())
 
-    def _activate(self, flow: Callable[[Earlier], Flow[None]]) -> None:
+    def _activate(self, flow: Callable[[DeactivatedSyncs], Flow[None]]) -> None:
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 

@@ -9,8 +9,8 @@ from airflow_provider_datapipe.arguments import exactly_one
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
 
 
 class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
@@ -21,7 +21,7 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
     cursor. To select records by reason, the operator reads the list and marks matching records until the list contains
     none.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` are ``failed_records``
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`, whose ``details`` are ``failed_records``
     (number of failures before), ``seen`` (number of failures that were compared with the reason; None without a
     reason) and ``requested``.
 
@@ -59,7 +59,7 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
         self.reason_pattern = reason_pattern
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import reverse_etl
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
 
         return reverse_etl.retry_failed(
             self.reverse_etl_sync_id,

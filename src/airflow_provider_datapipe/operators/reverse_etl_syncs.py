@@ -15,9 +15,9 @@ from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 from airflow_provider_datapipe.operators.reverse_etl_base import ReactivatingOperator
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.changes.reverse_etl import Definition
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
+    from airflow_provider_datapipe.resources.reverse_etl_syncs import Definition
     from airflow_provider_datapipe.runs.models import RunTarget
     from airflow_provider_datapipe.runs.wait import WaitOutcome
 
@@ -146,7 +146,7 @@ class _ReverseEtlDefinitionOperator(ReactivatingOperator):
         self.wait_for_run = wait_for_run
 
     def _definition(self) -> Definition:
-        from airflow_provider_datapipe.changes.reverse_etl import Definition
+        from airflow_provider_datapipe.resources.reverse_etl_syncs import Definition
 
         return Definition(
             object_type_id=self.object_type_id,
@@ -166,7 +166,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
     A sync has no name: its source, destination connection and object type identify it. If several syncs have the same,
     the task fails and lists their IDs.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param source_id: ID of the transform or the raw view that it reads; or set ``transform_name``. (templated)
     :param transform_name: name of the source transform. (templated)
@@ -263,7 +263,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
         self.if_exists = if_exists
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import reverse_etl
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
 
         return reverse_etl.create(
             source_id=self.source_id,
@@ -286,7 +286,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
     was active: also if the change is refused or gets no response, if the task is stopped or times out, and, with
     Airflow 3.3 or later, in a retry after the worker was killed. Without differences, nothing is changed.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
     :param object_type_id: ID of the kind of object that it is to write; or set ``object_type_name``. (templated)
@@ -354,7 +354,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
         self.enabled = enabled
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import reverse_etl
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
 
         return reverse_etl.update(
             self.reverse_etl_sync_id,
@@ -369,7 +369,7 @@ class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
     """
     Activate a reverse ETL sync, so that it runs on its schedule. Succeeds if it is active.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
 
@@ -384,7 +384,7 @@ class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
         self.reverse_etl_sync_id = reverse_etl_sync_id
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import reverse_etl
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
 
         return reverse_etl.switch(self.reverse_etl_sync_id, on=True)
 
@@ -393,7 +393,7 @@ class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
     """
     Deactivate a reverse ETL sync. Succeeds if it is inactive. An active run continues.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
 
@@ -408,7 +408,7 @@ class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
         self.reverse_etl_sync_id = reverse_etl_sync_id
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import reverse_etl
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
 
         return reverse_etl.switch(self.reverse_etl_sync_id, on=False)
 
@@ -417,7 +417,7 @@ class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
     """
     Delete a reverse ETL sync. Its records stay at the destination.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
     :param if_missing: policy if the sync does not exist: ``succeed`` or ``fail``. (templated)
@@ -436,6 +436,6 @@ class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
         self.if_missing = if_missing
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import reverse_etl
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
 
         return reverse_etl.delete(self.reverse_etl_sync_id, self.if_missing)

@@ -17,9 +17,9 @@ from airflow_provider_datapipe.operators.task_state import task_state_of
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.changes.schedules import Noted
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
+    from airflow_provider_datapipe.resources.schedules import ScheduleSnapshot
 
 
 #: Keys of XComs with which the three tasks share their progress.
@@ -36,14 +36,13 @@ _OVER = "datapipe_schedule_over"
 _KEPT = "datapipe.schedule"
 
 
-class ScheduleNoteOperator(DatapipeChangeOperator):
+class ScheduleSnapshotOperator(DatapipeChangeOperator):
     """
     Take a snapshot of a schedule before it is paused. Changes nothing.
 
-    The first of the three tasks of :func:`owned_schedule`. Returns a
-    :class:`~airflow_provider_datapipe.changes.schedules.Noted` for the two others. If an earlier try of this task has
-    paused the schedule, returns the snapshot from before that. If another task has paused it, the task fails, and a
-    retry reads the schedule again.
+    The first of the three tasks of :func:`paused_schedule`. It returns the snapshot for the two others. If an earlier
+    try of this task has paused the schedule, it returns the snapshot from before that. If another task has paused it,
+    the task fails, and a retry reads the schedule again.
 
     :param elt_sync_id: ID of an ELT sync; or one of the following. (templated)
     :param destination_schema_name: the schema that an ELT sync fills. (templated)
@@ -112,10 +111,10 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
         self.cron_schedule = cron_schedule
         self.paused = paused
         self._owner: tuple[Any, ...] = ()
-        self._begun: list[Noted] = []
-        self._kept: Noted | None = None
+        self._begun: list[ScheduleSnapshot] = []
+        self._kept: ScheduleSnapshot | None = None
 
-    def execute(self, context: Context) -> Noted:
+    def execute(self, context: Context) -> ScheduleSnapshot:
         """
         Take the snapshot.
 
@@ -125,19 +124,19 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
         """
         ti, records = context["ti"], task_state_of(context)
         self._owner = (self.dag_id, getattr(ti, "run_id", ""), self.task_id, getattr(ti, "map_index", -1))
-        over = [_pulled(context, each, _OVER) for each in _near(self, "downstream", SchedulePutBackOperator)]
-        begun = [_pulled(context, each, _BEGUN) for each in _near(self, "downstream", ScheduleTakeOffOperator)]
+        over = [_pulled(context, each, _OVER) for each in _near(self, "downstream", ScheduleRestoreOperator)]
+        begun = [_pulled(context, each, _BEGUN) for each in _near(self, "downstream", SchedulePauseOperator)]
         # Where things are owned within one another, the tasks of all of them are beside this one.
         self._begun = [each for each in begun if each is not None and each["round"] not in over]
         kept = records.get(_KEPT)
         self._kept = kept if kept is not None and kept["round"] not in over else None
-        noted: Noted = super().execute(context)
+        snapshot: ScheduleSnapshot = super().execute(context)
         # XComs of this task are gone when it is run again, its state is not.
-        records.set(_KEPT, noted)
-        return noted
+        records.set(_KEPT, snapshot)
+        return snapshot
 
-    def _change(self) -> Flow[Noted]:
-        from airflow_provider_datapipe.changes import schedules
+    def _change(self) -> Flow[ScheduleSnapshot]:
+        from airflow_provider_datapipe.resources import schedules
 
         finding = schedules.find(
             elt_sync_id=self.elt_sync_id,
@@ -149,7 +148,7 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
             orchestration_id=self.orchestration_id,
             orchestration_name=self.orchestration_name,
         )
-        return schedules.note(
+        return schedules.snapshot(
             finding,
             schedules.never(*self._owner),
             paused=self.paused,
@@ -166,30 +165,30 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
 
 
 class _NotedOperator(ReactivatingOperator):
-    """Base of operators that use a noted schedule. They restore the activation of a sync, however the task ends."""
+    """Base of operators that use the snapshot of a schedule. They restore the activation of a sync, however the task ends."""
 
-    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "noted", "wait_for_run")
-    template_fields_renderers: ClassVar[dict[str, str]] = {"noted": "json"}
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "snapshot", "wait_for_run")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"snapshot": "json"}
 
-    def __init__(self, *, noted: Any, wait_for_run: Duration = 600, **kwargs: Any) -> None:
+    def __init__(self, *, snapshot: Any, wait_for_run: Duration = 600, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.noted = noted
+        self.snapshot = snapshot
         self.wait_for_run = wait_for_run
 
     @property
-    def _means(self) -> Any:
-        from airflow_provider_datapipe.changes.schedule_kinds import Means
+    def _pause_context(self) -> Any:
+        from airflow_provider_datapipe.resources.schedule_kinds import PauseContext
 
-        return Means(self._earlier, whole_seconds("wait_for_run", self.wait_for_run))
+        return PauseContext(self._earlier, whole_seconds("wait_for_run", self.wait_for_run))
 
 
-class ScheduleTakeOffOperator(_NotedOperator):
+class SchedulePauseOperator(_NotedOperator):
     """
-    Pause the schedule of a snapshot. The second of the three tasks of :func:`owned_schedule`.
+    Pause the schedule of a snapshot. The second of the three tasks of :func:`paused_schedule`.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    :param noted: the output of :class:`ScheduleNoteOperator`, or its JSON. (templated)
+    :param snapshot: the output of :class:`ScheduleSnapshotOperator`, or its JSON. (templated)
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync. (templated)
     """
@@ -215,31 +214,31 @@ class ScheduleTakeOffOperator(_NotedOperator):
         :raises ScheduleOwnedError: if another task has paused it first.
         :raises DatapipeError: if the service refused the request or was unreachable.
         """
-        from airflow_provider_datapipe.changes.schedules import read_note
+        from airflow_provider_datapipe.resources.schedules import read_snapshot
 
         # Before anything is changed: the first task finds it here when it is run again.
-        context["ti"].xcom_push(key=_BEGUN, value=read_note(self.noted))
+        context["ti"].xcom_push(key=_BEGUN, value=read_snapshot(self.snapshot))
         result = super().execute(context)
-        context["ti"].xcom_push(key=_TAKEN, value=read_note(self.noted)["round"])
+        context["ti"].xcom_push(key=_TAKEN, value=read_snapshot(self.snapshot)["round"])
         return result
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import schedules
+        from airflow_provider_datapipe.resources import schedules
 
-        return schedules.take_off(schedules.read_note(self.noted), self._means)
+        return schedules.pause(schedules.read_snapshot(self.snapshot), self._pause_context)
 
 
-class SchedulePutBackOperator(_NotedOperator):
+class ScheduleRestoreOperator(_NotedOperator):
     """
-    Restore a schedule from its snapshot. The last of the three tasks of :func:`owned_schedule`.
+    Restore a schedule from its snapshot. The last of the three tasks of :func:`paused_schedule`.
 
     Restores only the fields that were changed for the pause. If another client has changed one of them meanwhile,
     ``if_changed`` decides. If another task has paused the schedule meanwhile, this task fails, and the other one
     restores the schedule.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    :param noted: the output of :class:`ScheduleNoteOperator`, or its JSON. (templated)
+    :param snapshot: the output of :class:`ScheduleSnapshotOperator`, or its JSON. (templated)
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync. (templated)
     :param if_changed: policy if another client has changed the schedule meanwhile: ``fail`` without restoring
@@ -260,8 +259,10 @@ class SchedulePutBackOperator(_NotedOperator):
         "transforms.update",
     )
 
-    def __init__(self, *, noted: Any, if_changed: Literal["fail", "keep", "restore"] = "fail", **kwargs: Any) -> None:
-        super().__init__(noted=noted, **kwargs)
+    def __init__(
+        self, *, snapshot: Any, if_changed: Literal["fail", "keep", "restore"] = "fail", **kwargs: Any
+    ) -> None:
+        super().__init__(snapshot=snapshot, **kwargs)
         self.if_changed = if_changed
         self._left_whole = False
 
@@ -272,13 +273,13 @@ class SchedulePutBackOperator(_NotedOperator):
         :raises ScheduleOwnedError: if another task has paused it meanwhile.
         :raises ScheduleChangedError: if another client has changed the schedule, and ``if_changed`` is ``fail``; or if
             its orchestration was deleted.
-        :raises NotPutBackError: if the service returns another schedule afterwards.
+        :raises ScheduleNotRestoredError: if the service returns another schedule afterwards.
         :raises DatapipeError: if the service refused the request or was unreachable.
         """
-        from airflow_provider_datapipe.changes.schedules import read_note
+        from airflow_provider_datapipe.resources.schedules import read_snapshot
 
-        takers = _near(self, "upstream", ScheduleTakeOffOperator)
-        current = read_note(self.noted)["round"]
+        takers = _near(self, "upstream", SchedulePauseOperator)
+        current = read_snapshot(self.snapshot)["round"]
         is_taken = current in [_pulled(context, each, _TAKEN) for each in takers]
         has_begun = current in [(_pulled(context, each, _BEGUN) or {}).get("round") for each in takers]
         # Without task state, before Airflow 3.3, a killed try may have left the sync deactivated.
@@ -286,14 +287,17 @@ class SchedulePutBackOperator(_NotedOperator):
         # A task that never began has deactivated nothing.
         self._left_whole = (is_taken and is_reported) or (bool(takers) and not has_begun)
         result = super().execute(context)
-        context["ti"].xcom_push(key=_OVER, value=read_note(self.noted)["round"])
+        context["ti"].xcom_push(key=_OVER, value=read_snapshot(self.snapshot)["round"])
         return result
 
     async def _change(self) -> Change:
-        from airflow_provider_datapipe.changes import schedules
+        from airflow_provider_datapipe.resources import schedules
 
-        result, said = await schedules.put_back(
-            schedules.read_note(self.noted), self._means, left_whole=self._left_whole, if_changed=self.if_changed
+        result, said = await schedules.restore(
+            schedules.read_snapshot(self.snapshot),
+            self._pause_context,
+            left_whole=self._left_whole,
+            if_changed=self.if_changed,
         )
         for line in said:
             self.log.warning(line)
@@ -312,23 +316,23 @@ def _pulled(context: Context, task_id: str, key: str) -> Any:
 
 
 @dataclass(frozen=True)
-class OwnedSchedule:
+class PausedSchedule:
     """
     Tasks of a paused schedule.
 
-    :param note: task that takes the snapshot.
-    :param take_off: task that pauses the schedule.
-    :param put_back: task that restores it.
+    :param snapshot: task that takes the snapshot.
+    :param pause: task that pauses the schedule.
+    :param restore: task that restores it.
     """
 
-    note: ScheduleNoteOperator
-    take_off: ScheduleTakeOffOperator
-    put_back: SchedulePutBackOperator
+    snapshot: ScheduleSnapshotOperator
+    pause: SchedulePauseOperator
+    restore: ScheduleRestoreOperator
 
 
 @checked
 @contextmanager
-def owned_schedule(
+def paused_schedule(
     name: str,
     *,
     if_changed: Literal["fail", "keep", "restore"] = "fail",
@@ -337,12 +341,12 @@ def owned_schedule(
     datapipe_conn_id: str | None = None,
     task_arguments: dict[str, Any] | None = None,
     **what: Any,
-) -> Iterator[OwnedSchedule]:
+) -> Iterator[PausedSchedule]:
     """
     Pause the schedule of a resource while the tasks of the ``with`` block run.
 
-    Adds three tasks around those of the block: the setups ``<name>_note`` and ``<name>_take_off``, and the teardown
-    ``<name>_put_back``, which runs regardless of the outcome of the other tasks.
+    Adds three tasks around those of the block: the setups ``<name>_snapshot`` and ``<name>_pause``, and the teardown
+    ``<name>_restore``, which runs regardless of the outcome of the other tasks.
 
     :param name: prefix of the IDs of the three tasks.
     :param if_changed: policy if another client has changed the schedule meanwhile: ``fail`` without restoring
@@ -353,7 +357,7 @@ def owned_schedule(
         DAG run, so this adds an empty task behind it, ``<name>_is_back``.
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`; None for that of ``default_args``.
     :param task_arguments: more arguments of all three tasks, such as ``retries``.
-    :param what: the resource, as for :class:`ScheduleNoteOperator`: one of ``elt_sync_id``,
+    :param what: the resource, as for :class:`ScheduleSnapshotOperator`: one of ``elt_sync_id``,
         ``destination_schema_name``, ``transform_id``, ``transform_name``, ``reverse_etl_sync_id``,
         ``orchestration_id`` and ``orchestration_name``; also ``cron_schedule`` and ``paused``.
     :raises ValueError: the DAG has a ``dagrun_timeout``.
@@ -361,21 +365,21 @@ def owned_schedule(
     shared = dict(task_arguments or {})
     if datapipe_conn_id is not None:
         shared["datapipe_conn_id"] = datapipe_conn_id
-    note = ScheduleNoteOperator(task_id=f"{name}_note", **what, **shared)
-    dag = note.get_dag()
+    snapshot = ScheduleSnapshotOperator(task_id=f"{name}_snapshot", **what, **shared)
+    dag = snapshot.get_dag()
     if dag is not None and dag.dagrun_timeout is not None:
         # Airflow skips all that is not finished then, teardowns too.
         raise ValueError(
             f"DAG {dag.dag_id} has a dagrun_timeout, which skips teardowns too: {name} would stay off its "
             "schedule. Give its tasks an execution_timeout in place of it."
         )
-    changing = {"noted": note.output, "wait_for_run": wait_for_run, **shared}
-    take_off = ScheduleTakeOffOperator(task_id=f"{name}_take_off", **changing)
-    put_back = SchedulePutBackOperator(task_id=f"{name}_put_back", if_changed=if_changed, **changing)
+    changing = {"snapshot": snapshot.output, "wait_for_run": wait_for_run, **shared}
+    pause = SchedulePauseOperator(task_id=f"{name}_pause", **changing)
+    restore = ScheduleRestoreOperator(task_id=f"{name}_restore", if_changed=if_changed, **changing)
     # Two setups: the teardown runs if the first, which changes nothing, has succeeded, whatever came of the second.
-    put_back.as_teardown(setups=[note, take_off])
+    restore.as_teardown(setups=[snapshot, pause])
     if fail_dag_run:
         # With on_failure_fail_dagrun Airflow would look at the teardown alone, and no more at the work before it.
-        put_back >> EmptyOperator(task_id=f"{name}_is_back")
-    with put_back:
-        yield OwnedSchedule(note, take_off, put_back)
+        restore >> EmptyOperator(task_id=f"{name}_is_restored")
+    with restore:
+        yield PausedSchedule(snapshot, pause, restore)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_datapipe.changes.transform_bulk import BulkResult, ItemResult
-    from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.transform_bulk import BulkResult, ItemResult
+    from airflow_provider_datapipe.resources.transform_folder import DesiredTransform
     from airflow_provider_datapipe.runs.batch import Batch
 
 
@@ -65,9 +65,9 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
         """Read the files, and render the Jinja expressions for Airflow in them."""
         from jinja2 import TemplateError
 
-        from airflow_provider_datapipe.changes.transform_folder import read_folder
-        from airflow_provider_datapipe.changes.values import choice
         from airflow_provider_datapipe.pipelines.transforms.files import parse_files, wanted
+        from airflow_provider_datapipe.resources.template_values import choice
+        from airflow_provider_datapipe.resources.transform_folder import read_folder
         from airflow_provider_datapipe.runs.targets import folder_of
 
         if self.materialization is not None:
@@ -102,7 +102,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
     service stay. The :ref:`front matter <front-matter>` of a file can contain further fields, and checks that must pass
     before the publication. Airflow renders Jinja in the SQL, as for :class:`TransformDeployOperator`, and in checks.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.transform_bulk.BulkResult` with a result for each transform,
+    Returns a :class:`~airflow_provider_datapipe.resources.transform_bulk.BulkResult` with a result for each transform,
     also if the task fails. After a failed transform, only the transforms that read it are skipped.
 
     :param publish: publish the transforms as well, unless a file states otherwise. (templated)
@@ -148,7 +148,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.changes.values import choice
+        from airflow_provider_datapipe.resources.template_values import choice
 
         choice("on_partial_failure", self.on_partial_failure, ("fail", "succeed"))
         self._records, self._is_retry = earlier_task_state(context), is_retry(context)
@@ -164,8 +164,8 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
 
     def _keep_what_was_done(self, context: Context) -> None:
         """Keep the results so far as the task's, where an error ended it between changes."""
-        from airflow_provider_datapipe.changes.transform_bulk import cut_short, is_anything_changed, result_of_bulk
-        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.resources.template_values import flag
+        from airflow_provider_datapipe.resources.transform_bulk import cut_short, is_anything_changed, result_of_bulk
         from airflow_provider_datapipe.runs.batch import Batch
 
         if is_anything_changed(self._items):
@@ -177,8 +177,8 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         return False
 
     def _begin(self) -> Flow[Batch]:
-        from airflow_provider_datapipe.changes.transform_bulk import begin
-        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.resources.template_values import flag
+        from airflow_provider_datapipe.resources.transform_bulk import begin
         from airflow_provider_datapipe.runs.targets import folder_of
 
         return begin(
@@ -192,12 +192,12 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         )
 
     def _go_on(self, batch: Batch) -> Flow[None]:
-        from airflow_provider_datapipe.changes.transform_bulk import go_on
+        from airflow_provider_datapipe.resources.transform_bulk import go_on
 
         return go_on(batch)
 
     def _finish(self, batch: Batch) -> tuple[BulkResult, Exception | None]:
-        from airflow_provider_datapipe.changes.transform_bulk import result_of_bulk
+        from airflow_provider_datapipe.resources.transform_bulk import result_of_bulk
 
         result, error = result_of_bulk(batch)
         self.log.info("Transforms: %s.", ", ".join(f"{count} {what}" for what, count in result["counts"].items()))
@@ -233,9 +233,9 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
         :raises DatapipeError: the service refused, or could not be reached.
         :raises ValueError: if a file or an argument is invalid.
         """
-        from airflow_provider_datapipe.changes.values import flag
         from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError, plan_text
         from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
+        from airflow_provider_datapipe.resources.template_values import flag
         from airflow_provider_datapipe.runs.targets import folder_of
 
         is_to_be_empty = flag("fail_on_changes", self.fail_on_changes)

@@ -14,9 +14,9 @@ from airflow_provider_datapipe.operators.task_state import task_state_of
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.changes.transforms import DeployResult
     from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
+    from airflow_provider_datapipe.resources.transforms import DeployResult
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.models import RunTarget
 
@@ -154,7 +154,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
     Then it is published if its publication differs, and the task waits until its view or table exists. The folder and
     the name identify the transform.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.transforms.DeployResult`: the result of the build, and the
+    Returns a :class:`~airflow_provider_datapipe.resources.transforms.DeployResult`: the result of the build, and the
     changes of this try.
 
     :param name: name of the transform. (templated)
@@ -220,8 +220,8 @@ class TransformDeployOperator(DatapipeSqlOperator):
         return result
 
     def _begin(self) -> Flow[Batch]:
-        from airflow_provider_datapipe.changes.transforms import deploy, desired
-        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.resources.template_values import flag
+        from airflow_provider_datapipe.resources.transforms import deploy, desired
 
         wanted = desired(
             name=self.name,
@@ -241,12 +241,12 @@ class TransformDeployOperator(DatapipeSqlOperator):
         return {"sql_template": self.sql_template}
 
     def _go_on(self, batch: Batch) -> Flow[None]:
-        from airflow_provider_datapipe.changes.transforms import conclude
+        from airflow_provider_datapipe.resources.transforms import conclude
 
         return conclude(batch)
 
     def _finish(self, batch: Batch) -> tuple[DeployResult, Exception | None]:
-        from airflow_provider_datapipe.changes.transforms import result_of_deployment
+        from airflow_provider_datapipe.resources.transforms import result_of_deployment
 
         result, error = result_of_deployment(batch)
         self.log.info("transform %s %s: %s.", result["name"], result["resource_id"], result["action"])
@@ -290,7 +290,7 @@ class TransformDeleteOperator(DatapipeTransformOperator):
     """
     Delete a transform, and its view or table. Resources that read it fail from then on.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param if_missing: policy if the transform does not exist: ``succeed`` or ``fail``. (templated)
 
@@ -305,7 +305,7 @@ class TransformDeleteOperator(DatapipeTransformOperator):
         self.if_missing = if_missing
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import transforms
+        from airflow_provider_datapipe.resources import transforms
 
         return transforms.delete(self.transform_id, self.transform_name, self.folder_path, self.if_missing)
 
@@ -314,7 +314,7 @@ class TransformAttachOperator(DatapipeTransformOperator):
     """
     Attach a published transform to an orchestration, which then builds it instead of its own schedule.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
@@ -338,7 +338,7 @@ class TransformAttachOperator(DatapipeTransformOperator):
         self.orchestration_name = orchestration_name
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import transforms
+        from airflow_provider_datapipe.resources import transforms
 
         return transforms.attach(
             self.transform_id,
@@ -354,7 +354,7 @@ class TransformDetachOperator(DatapipeTransformOperator):
     Detach a transform from its orchestration. It is built on its own schedule again.
 
     Without a schedule and ``cron_expression``, it is no longer built automatically.
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
     :param cron_expression: new schedule of a published table, cron expression of five fields, UTC; None to keep the
         current one. (templated)
@@ -370,6 +370,6 @@ class TransformDetachOperator(DatapipeTransformOperator):
         self.cron_expression = cron_expression
 
     def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.changes import transforms
+        from airflow_provider_datapipe.resources import transforms
 
         return transforms.detach(self.transform_id, self.transform_name, self.folder_path, self.cron_expression)

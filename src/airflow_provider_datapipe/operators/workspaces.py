@@ -68,9 +68,9 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
         """
         import os
 
-        from airflow_provider_datapipe.changes.values import flag
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
         from airflow_provider_datapipe.pipelines.workspace.document import read
+        from airflow_provider_datapipe.resources.template_values import flag
 
         delete_orphans = flag("delete_orphans", self.delete_orphans)
         document = read(self._place(), {**os.environ, **self._environment()})
@@ -87,7 +87,7 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
 
     def _environment(self) -> dict[str, str]:
         """Return the given values as text: a DAG that renders native objects converts some to numbers."""
-        from airflow_provider_datapipe.changes.values import mapping
+        from airflow_provider_datapipe.resources.template_values import mapping
         from airflow_provider_datapipe.runs.templating import text
 
         given = {} if self.environment is None else mapping("environment", self.environment)
@@ -125,9 +125,9 @@ class WorkspacePlanOperator(_WorkspaceOperator):
         self.fail_on_changes = fail_on_changes
 
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
-        from airflow_provider_datapipe.changes.values import flag
         from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError, plan_text
         from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
+        from airflow_provider_datapipe.resources.template_values import flag
 
         plan = make_plan(service, document, delete_orphans=delete_orphans).plan
         level = logging.WARNING if plan.warnings else logging.INFO
@@ -186,9 +186,9 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
         from pathlib import Path
 
-        from airflow_provider_datapipe.changes.values import number
         from airflow_provider_datapipe.pipelines.plan import report_text
         from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, alone, apply
+        from airflow_provider_datapipe.resources.template_values import number
 
         wait_for_run = number("wait_for_run", self.wait_for_run, least=0)
         with alone(Path(document.name), self.log.info):

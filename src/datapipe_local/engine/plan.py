@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_datapipe.api.models.reverse_etl import SourceType
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import SourceType
 from datapipe_local.services import references, templates
 from datapipe_local.storage.records import JobKind
 

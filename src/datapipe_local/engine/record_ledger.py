@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.destinations.base import ABSENT, Record
 from datapipe_local.storage.records import RecordState

@@ -7,7 +7,7 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName, ReverseEtlSyncRunStatus
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName, ReverseEtlSyncRunStatus
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors import destinations
 from datapipe_local.connectors.destinations.base import Progress, Target

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.common.errors import BadRequestError, NotFoundError
 from datapipe_local.connectors import destinations
 from datapipe_local.services import connections, jobs, orchestrations, reverse_etl, reverse_etl_sources

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.models.reverse_etl import SourceType
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import SourceType
 from airflow_provider_datapipe.api.models.transforms import TransformStatus
 from datapipe_local.common.errors import NotFoundError
 from datapipe_local.warehouse.warehouse import Place

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.errors import DatapipeError, in_one_line
-from airflow_provider_datapipe.changes.transform_bulk import (
+from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
+from airflow_provider_datapipe.resources.transform_bulk import (
     ItemResult,
     begin,
     cut_short,
     go_on,
     is_anything_changed,
 )
-from airflow_provider_datapipe.changes.transforms import KIND
-from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
+from airflow_provider_datapipe.resources.transforms import KIND
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.batch_flows import run_batch
 from airflow_provider_datapipe.runs.results import explain
@@ -23,7 +23,7 @@ from airflow_provider_datapipe.runs.task_state import NoTaskState
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
+    from airflow_provider_datapipe.resources.transform_folder import DesiredTransform
 
 #: Maximum poll interval in seconds, short because a user or a CI job waits.
 _SLOWEST_POLL = 10.0

@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from yaml.reader import ReaderError
 
 from airflow_provider_datapipe.api.models.rules import check_cron
-from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE
 from airflow_provider_datapipe.pipelines.errors import PipelineError
+from airflow_provider_datapipe.resources.transforms import NO_SCHEDULE
 
 #: First and last line of front matter.
 MARK = "-- ---"

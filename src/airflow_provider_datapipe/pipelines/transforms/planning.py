@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, Transform, TransformStatus
-from airflow_provider_datapipe.changes.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
-from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, leading_to, reads, references
-from airflow_provider_datapipe.changes.transform_orphans import desired_like
-from airflow_provider_datapipe.changes.transform_state import (
+from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, Plan, differing_lines
+from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
+from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
+from airflow_provider_datapipe.resources.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
+from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, leading_to, reads, references
+from airflow_provider_datapipe.resources.transform_orphans import desired_like
+from airflow_provider_datapipe.resources.transform_state import (
     Orchestrations,
     Settings,
     all_by_path,
@@ -20,7 +24,7 @@ from airflow_provider_datapipe.changes.transform_state import (
     path_in_service,
     settings_of,
 )
-from airflow_provider_datapipe.changes.transforms import (
+from airflow_provider_datapipe.resources.transforms import (
     BUILT_FROM,
     CRON_EXPRESSION,
     KIND,
@@ -30,10 +34,6 @@ from airflow_provider_datapipe.changes.transforms import (
     differences,
     due_of,
 )
-from airflow_provider_datapipe.flows import list_all, send
-from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, Plan, differing_lines
-from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
-from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.names import AmbiguousNameError

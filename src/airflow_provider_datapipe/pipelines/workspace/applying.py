@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.endpoints import reverse_etl_syncs
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, NotFoundError, TransportError
-from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result
 from airflow_provider_datapipe.pipelines.workspace.document import WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from airflow_provider_datapipe.pipelines.workspace.work import Applying, Key, Unit, done, failed
+from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.collect import Runner
@@ -55,7 +55,7 @@ def apply(
     """
     plan = make_plan(service, document, delete_orphans=delete_orphans, resend=resend)
     applying = Applying(records, wait_for_run)
-    service.run(_recover(Earlier(records), plan.not_enabled))
+    service.run(_recover(DeactivatedSyncs(records), plan.not_enabled))
     report: list[Done] = []
     broken: dict[Key, str] = {}
     away: str | None = None
@@ -103,7 +103,7 @@ def _masked(result: Done, masked: Callable[[str], str]) -> Done:
     return Done(result.kind, result.name, result.result, error)
 
 
-async def _recover(earlier: Earlier, sync_ids: tuple[str, ...]) -> None:
+async def _recover(earlier: DeactivatedSyncs, sync_ids: tuple[str, ...]) -> None:
     """Activate the syncs that an interrupted change has deactivated."""
     for sync_id in sync_ids:
         if earlier.was_active(sync_id):

@@ -16,9 +16,6 @@ from airflow_provider_datapipe.api.errors import (
     in_one_line,
 )
 from airflow_provider_datapipe.api.request import Repeat, Request
-from airflow_provider_datapipe.changes import elt_syncs as sync_changes
-from airflow_provider_datapipe.changes import orchestrations as orchestration_changes
-from airflow_provider_datapipe.changes import reverse_etl as sending_changes
 from airflow_provider_datapipe.flows import Flow, list_all, send
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Item, Result
 from airflow_provider_datapipe.pipelines.workspace.differences import (
@@ -28,6 +25,9 @@ from airflow_provider_datapipe.pipelines.workspace.differences import (
 )
 from airflow_provider_datapipe.pipelines.workspace.matching import stream_named
 from airflow_provider_datapipe.pipelines.workspace.models import said
+from airflow_provider_datapipe.resources import elt_syncs as sync_changes
+from airflow_provider_datapipe.resources import orchestrations as orchestration_changes
+from airflow_provider_datapipe.resources import reverse_etl_syncs as sending_changes
 from airflow_provider_datapipe.runs.task_state import NoTaskState
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from airflow_provider_datapipe.api.errors import ApiError, DatapipeError, NotFou
 from airflow_provider_datapipe.api.models.common import Answer, Page, format_timestamp
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import TransformStatus
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request

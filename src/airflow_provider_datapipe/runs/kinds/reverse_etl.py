@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.endpoints import (
 )
 from airflow_provider_datapipe.api.errors import one_line
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.kinds.base import result_of_run

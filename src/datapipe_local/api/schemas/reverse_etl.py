@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from airflow_provider_datapipe.api.models.reverse_etl import (
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import (
     OperationName,
     OperationType,
     ReverseEtlSyncRunStatus,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName, OperationType, SourceType
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName, OperationType, SourceType
 from datapipe_local.api.serializers import Json, present
 from datapipe_local.services import connections
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
     from datapipe_local.connectors.destinations.settings import Property
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.destinations.base import ABSENT
 from datapipe_local.connectors.destinations.http_answer import Answer, read, refused

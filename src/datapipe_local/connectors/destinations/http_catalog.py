@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.connectors.destinations.catalog import one_of, schema_of_settings
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from datapipe_local.connectors.destinations.settings import Property, PropertyTy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
     from datapipe_local.connectors.destinations.catalog import Json
 
 #: Choice that means the folder of the connection.

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.connectors.destinations.base import ABSENT
 from datapipe_local.connectors.destinations.changes import Changes, key_of
 from datapipe_local.connectors.destinations.jsonl import WRITING, as_line, unwritable, write

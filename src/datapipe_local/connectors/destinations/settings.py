@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import AnyHttpUrl, Field, field_validator
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.common.base_model import Secret, Strict
 from datapipe_local.connectors.egress import EgressRule, allowed_addresses, literal_address
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.destinations.base import ABSENT
 from datapipe_local.connectors.destinations.sql_delivery_log import Receipts

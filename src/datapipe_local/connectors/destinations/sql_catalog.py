@@ -17,7 +17,7 @@ from datapipe_local.connectors.destinations.sql_engine import open_engine, place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
     from datapipe_local.connectors.destinations.catalog import Json
 
 _LONGEST_NAME = 300

@@ -3,7 +3,7 @@
 from pydantic import StrictBool
 
 from airflow_provider_datapipe.api.models.common import Body
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.api.routes.body import OMISSIBLE, AnyObject
 
 

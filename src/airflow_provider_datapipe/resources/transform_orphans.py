@@ -7,9 +7,9 @@ from typing import TypedDict
 
 from airflow_provider_datapipe.api.endpoints import reverse_etl_syncs
 from airflow_provider_datapipe.api.models.transforms import Transform
-from airflow_provider_datapipe.changes.transform_folder import CyclicTransformsError, DesiredTransform, levels, reads
-from airflow_provider_datapipe.changes.transform_state import folder_of, path_in_service
 from airflow_provider_datapipe.flows import list_all
+from airflow_provider_datapipe.resources.transform_folder import CyclicTransformsError, DesiredTransform, levels, reads
+from airflow_provider_datapipe.resources.transform_state import folder_of, path_in_service
 
 
 class Orphan(TypedDict):

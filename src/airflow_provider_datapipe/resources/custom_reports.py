@@ -16,8 +16,8 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.custom_reports import CustomReport, CustomReportErrorCode
-from airflow_provider_datapipe.changes.values import choice, flag, mappings, texts
 from airflow_provider_datapipe.flows import list_all, send, sleep
+from airflow_provider_datapipe.resources.template_values import choice, flag, mappings, texts
 from airflow_provider_datapipe.runs.task_state import TaskState
 
 #: Seconds until the second search for reports whose creation request got no response.

@@ -46,7 +46,7 @@ _LONGEST_URL = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class PreparedRequest:
     """
     Prepared HTTP request of one attempt.
 
@@ -63,7 +63,7 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ResponseHead:
     """
     Status line and headers of a response.
 
@@ -78,7 +78,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class TransportFailure:
     """
     Failure of an attempt without a complete response.
 
@@ -95,7 +95,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RetryAfter:
     """Instruction to retry after a delay in seconds."""
 
     delay: float
@@ -107,7 +107,7 @@ def _reader(answer: Any) -> TypeAdapter[Any]:
     return TypeAdapter(answer)
 
 
-class Exchange(Generic[T]):
+class RequestAttempts(Generic[T]):
     """State of one request across its attempts. The client reports results and gets the response or a retry delay."""
 
     def __init__(self, settings: Settings, request: Request[T], mask: Mask | None = None) -> None:
@@ -118,7 +118,7 @@ class Exchange(Generic[T]):
         self._attempts = 0
         self.where = origin_of(settings.base_url)
 
-    def attempt(self) -> Outgoing:
+    def attempt(self) -> PreparedRequest:
         """
         Count an attempt and return the HTTP request to send.
 
@@ -143,9 +143,9 @@ class Exchange(Generic[T]):
         headers = self._settings.headers
         if content is not None:
             headers["content-type"] = "application/json"
-        return Outgoing(self._request.endpoint.method, url, content, headers)
+        return PreparedRequest(self._request.endpoint.method, url, content, headers)
 
-    def received(self, head: Head, body: bytes) -> T | Again:
+    def received(self, head: ResponseHead, body: bytes) -> T | RetryAfter:
         """Return the parsed response or a retry instruction, or raise. Mask secrets that the service echoes."""
         body = self._mask.in_json(body)
         if head.status >= _REFUSED:
@@ -180,7 +180,7 @@ class Exchange(Generic[T]):
             ) from error
         return answer.with_time(_time_of(head)) if isinstance(answer, Page) else answer
 
-    def begun(self, head: Head) -> BodyReader:
+    def begun(self, head: ResponseHead) -> BodyReader:
         """
         Return a reader for the response body.
 
@@ -196,7 +196,7 @@ class Exchange(Generic[T]):
             )
         return BodyReader(encoding, self._settings.max_answer_bytes)
 
-    def ended(self, lost: Lost) -> Again:
+    def ended(self, lost: TransportFailure) -> RetryAfter:
         """Return a retry instruction for a failed attempt, or raise an error. Call it outside of ``except`` blocks."""
         if untrusted := _untrusted_certificate(lost.cause):
             raise ConfigurationError(
@@ -230,7 +230,7 @@ class Exchange(Generic[T]):
             "that the service is up."
         )
 
-    def _failed(self, error: DatapipeError) -> Again:
+    def _failed(self, error: DatapipeError) -> RetryAfter:
         if not self._request.once and retry.may_send_again(error, self._request.endpoint.repeat):
             elapsed = time.monotonic() - self._began
             # Jitter needs no cryptographic randomness.
@@ -244,7 +244,7 @@ class Exchange(Generic[T]):
             if delay is not None:
                 if self._attempts == 1:
                     log.warning("%s\nTrying again for up to %g s.", error, self._settings.retry.budget)
-                return Again(delay)
+                return RetryAfter(delay)
         raise error
 
     def _safe(self, error_class: type[E], message: str, hint: str = "") -> E:
@@ -261,7 +261,7 @@ class Exchange(Generic[T]):
             text = Mask(secrets).in_text(text)
         return one_line(text, secret=self._mask)
 
-    def _refusal(self, head: Head, body: bytes) -> DatapipeError:
+    def _refusal(self, head: ResponseHead, body: bytes) -> DatapipeError:
         status = head.status
         error_class = class_of_status(status)
         reported = _reported(body)
@@ -281,7 +281,7 @@ class Exchange(Generic[T]):
         )
 
 
-def _time_of(head: Head) -> float | None:
+def _time_of(head: ResponseHead) -> float | None:
     """Return the ``Date`` header in seconds since the epoch (RFC 9110); None if absent or unreadable."""
     try:
         return parsedate_to_datetime(head.headers["date"]).timestamp()
@@ -293,7 +293,7 @@ def _json_bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _is_acknowledgment(head: Head, body: bytes) -> bool:
+def _is_acknowledgment(head: ResponseHead, body: bytes) -> bool:
     """
     Return True if a successful response without a declared body confirms the request.
 

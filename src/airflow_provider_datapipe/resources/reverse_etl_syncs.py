@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.endpoints import (
 )
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError
 from airflow_provider_datapipe.api.models.common import UNSET
-from airflow_provider_datapipe.api.models.reverse_etl import (
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import (
     Operation,
     OperationRequest,
     ReverseEtlSync,
@@ -23,19 +23,19 @@ from airflow_provider_datapipe.api.models.reverse_etl import (
 )
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.changes.change import (
+from airflow_provider_datapipe.flows import list_all, send, sleep
+from airflow_provider_datapipe.resources.base import (
     Change,
     IfExists,
     IfMissing,
     change,
     check_if_exists,
-    created_once,
     deletion,
     existing,
+    get_or_create,
 )
-from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_compared, schedule_of_sync
-from airflow_provider_datapipe.changes.values import flag, mapping, number, texts
-from airflow_provider_datapipe.flows import list_all, send, sleep
+from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_compared, schedule_of_sync
+from airflow_provider_datapipe.resources.template_values import flag, mapping, number, texts
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
 from airflow_provider_datapipe.runs.targets import (
@@ -62,7 +62,7 @@ class NotRestoredError(DatapipeError):
     """A sync was deactivated for an update, and could not be activated again."""
 
 
-class Earlier:
+class DeactivatedSyncs:
     """
     Record of the syncs that were active before they were deactivated for an update.
 
@@ -101,14 +101,14 @@ def _key(sync_id: str) -> str:
     return f"datapipe.{KIND}.active.{sync_id}"
 
 
-async def restore(earlier: Earlier) -> None:
+async def restore(earlier: DeactivatedSyncs) -> None:
     """Activate the syncs that an incomplete update has deactivated."""
     for sync_id in earlier.pending:
         await send(reverse_etl_syncs.activate(sync_id))
         earlier.forget(sync_id)
 
 
-async def reactivate(earlier: Earlier) -> None:
+async def reactivate(earlier: DeactivatedSyncs) -> None:
     """Activate the same syncs, but keep the record: a request in flight may still deactivate them."""
     for sync_id in earlier.pending:
         await send(reverse_etl_syncs.activate(sync_id))
@@ -136,7 +136,7 @@ async def create(
     connection_label: str | None,
     wanted: Definition,
     if_exists: IfExists,
-    earlier: Earlier,
+    earlier: DeactivatedSyncs,
     wait_for_run: Any,
 ) -> Change:
     """
@@ -157,7 +157,7 @@ async def create(
     request = reverse_etl_syncs.create(
         source_id=source.resource_id, destination_connection_id=connection.resource_id, **body
     )
-    found, is_new = await created_once(
+    found, is_new = await get_or_create(
         lambda: _find(source.resource_id, connection.resource_id, object_type_id),
         # Parsed as in lists, so that a new sync has the same details as an existing one.
         request.read_as(ReverseEtlSync),
@@ -231,7 +231,7 @@ async def _object_type(connection_id: str, wanted: Definition, current: ReverseE
 
 
 async def update(
-    sync_id: str | None, wanted: Definition, *, enabled: Any, earlier: Earlier, wait_for_run: Any
+    sync_id: str | None, wanted: Definition, *, enabled: Any, earlier: DeactivatedSyncs, wait_for_run: Any
 ) -> Change:
     """
     Update a sync. The service requires that it is deactivated meanwhile; afterwards it is as active as before.
@@ -262,7 +262,9 @@ async def update(
     return result
 
 
-async def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wait_for_run: Any) -> Change:
+async def _update(
+    sync_id: str, wanted: Definition, enabled: Any, earlier: DeactivatedSyncs, wait_for_run: Any
+) -> Change:
     patience = number("wait_for_run", wait_for_run, least=0)
     afterwards = None if enabled is None else flag("enabled", enabled)
     before = await send(reverse_etl_syncs.get(sync_id))

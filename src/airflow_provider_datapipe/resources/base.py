@@ -17,8 +17,8 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.changes.values import choice
 from airflow_provider_datapipe.flows import Flow, send, sleep
+from airflow_provider_datapipe.resources.template_values import choice
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError
 from airflow_provider_datapipe.runs.targets import required
@@ -106,7 +106,7 @@ def _holds_models(value: Any) -> bool:
     )
 
 
-async def if_named(finding: Flow[T]) -> T | None:
+async def or_none(finding: Flow[T]) -> T | None:
     """Return the resource with a name, or None if there is none. An ambiguous name is still an error."""
     try:
         return await finding
@@ -114,7 +114,7 @@ async def if_named(finding: Flow[T]) -> T | None:
         return None
 
 
-async def created_once(find: Callable[[], Flow[T | None]], create: Request[T]) -> tuple[T, bool]:
+async def get_or_create(find: Callable[[], Flow[T | None]], create: Request[T]) -> tuple[T, bool]:
     """
     Create a resource unless it exists. An earlier try or a request whose response was lost may have created it.
 
@@ -146,7 +146,7 @@ async def created_once(find: Callable[[], Flow[T | None]], create: Request[T]) -
         raise
 
 
-def what_is_given(**fields: str | None) -> dict[str, Any]:
+def drop_none(**fields: str | None) -> dict[str, Any]:
     """
     Return the fields to change: those that are not None.
 

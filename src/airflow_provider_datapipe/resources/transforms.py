@@ -10,17 +10,17 @@ from typing import Any, cast
 from airflow_provider_datapipe.api.endpoints import transforms
 from airflow_provider_datapipe.api.models.transforms import Materialization, Transform, TransformStatus
 from airflow_provider_datapipe.api.request import Repeat, Request
-from airflow_provider_datapipe.changes.change import Change, IfMissing, change, created_once, deletion
-from airflow_provider_datapipe.changes.comparable import (
+from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.resources.base import Change, IfMissing, change, deletion, get_or_create
+from airflow_provider_datapipe.resources.comparable import (
     UNKNOWN,
     Schedule,
     not_compared,
     not_verified,
     schedule_of_transform,
 )
-from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, path_of
-from airflow_provider_datapipe.changes.values import choice
-from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.resources.template_values import choice
+from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, path_of
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.errors import RunError
 from airflow_provider_datapipe.runs.kinds import KINDS
@@ -103,7 +103,7 @@ async def deploy(wanted: DesiredTransform, *, publish: bool, records: TaskState,
     :returns: a batch with the publication to start, the build to wait for, or neither; and notes for :func:`conclude`.
     :raises AmbiguousNameError: if several transforms have the name.
     """
-    there, is_new = await created_once(
+    there, is_new = await get_or_create(
         lambda: _named(wanted.name, wanted.folder_path), transforms.create(**definition_of(wanted))
     )
     differing = {} if is_new else differences(wanted, there)

@@ -7,10 +7,10 @@ from typing import Any
 from airflow_provider_datapipe.api.endpoints import elt_streams
 from airflow_provider_datapipe.api.models.common import UNSET
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
-from airflow_provider_datapipe.changes.change import Change, IfMissing, change, deletion
-from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_verified, schedule_of_stream
-from airflow_provider_datapipe.changes.values import flag
 from airflow_provider_datapipe.flows import Flow, send
+from airflow_provider_datapipe.resources.base import Change, IfMissing, change, deletion
+from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_verified, schedule_of_stream
+from airflow_provider_datapipe.resources.template_values import flag
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import find_stream
 from airflow_provider_datapipe.runs.targets import by_id, elt_sync_target, required

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from airflow_provider_datapipe.api.endpoints import orchestrations
-from airflow_provider_datapipe.changes.change import (
+from airflow_provider_datapipe.flows import send
+from airflow_provider_datapipe.resources.base import (
     Change,
     IfExists,
     IfMissing,
     change,
     check_if_exists,
-    created_once,
     deletion,
+    drop_none,
     existing,
-    if_named,
-    what_is_given,
+    get_or_create,
+    or_none,
 )
-from airflow_provider_datapipe.changes.comparable import (
+from airflow_provider_datapipe.resources.comparable import (
     UNKNOWN,
     not_compared,
     not_verified,
     schedule_of_orchestration,
 )
-from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError, find_orchestration
 from airflow_provider_datapipe.runs.targets import orchestration_target, required
@@ -40,8 +40,8 @@ async def create(name: str | None, cron_schedule: str | None, if_exists: IfExist
     """
     check_if_exists(if_exists)
     wanted, cron = required("name", name), required("cron_schedule", cron_schedule)
-    found, is_new = await created_once(
-        lambda: if_named(find_orchestration(wanted)), orchestrations.create(name=wanted, cron_schedule=cron)
+    found, is_new = await get_or_create(
+        lambda: or_none(find_orchestration(wanted)), orchestrations.create(name=wanted, cron_schedule=cron)
     )
     if is_new:
         return change(KIND, found.id, action="created", name=found.name, after=found)
@@ -63,7 +63,7 @@ async def update(
 
     :raises ValueError: if there is nothing to change.
     """
-    given = what_is_given(new_name=new_name, cron_schedule=cron_schedule)
+    given = drop_none(new_name=new_name, cron_schedule=cron_schedule)
     if not given:
         raise ValueError("there is nothing to change: give new_name or cron_schedule")
     if "new_name" in given:
@@ -72,7 +72,7 @@ async def update(
         target = await orchestration_target(orchestration_id, orchestration_name)
     except UnknownNameError:
         # An earlier try may have renamed it.
-        renamed = (await if_named(find_orchestration(given["name"]))) if "name" in given else None
+        renamed = (await or_none(find_orchestration(given["name"]))) if "name" in given else None
         if renamed is None:
             raise
         target = RunTarget(renamed.id, renamed.name)

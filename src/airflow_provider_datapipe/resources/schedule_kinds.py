@@ -14,8 +14,9 @@ from airflow_provider_datapipe.api.endpoints import (
 )
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.transforms import Materialization, TransformStatus
-from airflow_provider_datapipe.changes import reverse_etl
-from airflow_provider_datapipe.changes.comparable import (
+from airflow_provider_datapipe.flows import Flow, list_all, send
+from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
+from airflow_provider_datapipe.resources.comparable import (
     UNKNOWN,
     Schedule,
     schedule_of_orchestration,
@@ -23,12 +24,11 @@ from airflow_provider_datapipe.changes.comparable import (
     schedule_of_sync,
     schedule_of_transform,
 )
-from airflow_provider_datapipe.changes.transforms import repeatable
-from airflow_provider_datapipe.flows import Flow, list_all, send
+from airflow_provider_datapipe.resources.transforms import repeatable
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
-    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
 
 #: Fields of a schedule, by name.
 Fields = dict[str, Any]
@@ -43,7 +43,7 @@ class NotHoldableError(DatapipeError):
     """The interface cannot pause the schedule of the resource and restore it later."""
 
 
-class Means:
+class PauseContext:
     """
     Further inputs of some changes.
 
@@ -89,7 +89,7 @@ class ScheduleKind:
         """
         raise NotImplementedError
 
-    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Flow[None]:
+    def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> Flow[None]:
         """
         Change fields in an order in which no run becomes due in between.
 
@@ -131,7 +131,7 @@ class _EltSync(ScheduleKind):
         attached = {} if original[ATTACHED] is None else {ATTACHED: None}
         return {"sync_interval": never} | streams | attached
 
-    async def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> None:
+    async def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> None:
         if wanted.get("enabled") is False:
             await send(elt_syncs.disable(resource_id))
         # An attached sync ignores its own schedule: attach first and detach last, so that no run becomes due meanwhile.
@@ -183,7 +183,7 @@ class _Transform(ScheduleKind):
             )
         return {}
 
-    async def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> None:
+    async def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> None:
         attached = wanted.get(ATTACHED)
         if attached is not None:
             await send(transforms.attach_orchestration(resource_id, orchestration_workflow_id=attached))
@@ -218,7 +218,7 @@ class _ReverseEtlSync(ScheduleKind):
             return {}
         return {"sync_interval": never, ATTACHED: None, "enabled": True}
 
-    async def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> None:
+    async def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> None:
         schedule = {field: wanted.get(field, there.get(field)) for field in ("sync_interval", ATTACHED)}
         if any(schedule[field] != there.get(field) for field in schedule):
             await reverse_etl.update(
@@ -227,13 +227,13 @@ class _ReverseEtlSync(ScheduleKind):
                 reverse_etl.Definition(sync_interval=schedule["sync_interval"], orchestration_id=schedule[ATTACHED]),
                 # Activate it if it was active: another task may deactivate it between this read and the update.
                 enabled=wanted.get("enabled", there["enabled"] or None),
-                earlier=means.earlier,
-                wait_for_run=means.wait_for_run,
+                earlier=context.earlier,
+                wait_for_run=context.wait_for_run,
             )
         elif "enabled" in wanted:
             on = wanted["enabled"]
             await send((reverse_etl_syncs.activate if on else reverse_etl_syncs.deactivate)(resource_id))
-            means.earlier.forget(resource_id)
+            context.earlier.forget(resource_id)
 
 
 class _Orchestration(ScheduleKind):
@@ -252,7 +252,7 @@ class _Orchestration(ScheduleKind):
             raise NotHoldableError("The service does not show its schedule: give cron_schedule, to be put back.")
         return {"cron_schedule": never}
 
-    async def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> None:
+    async def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> None:
         await send(orchestrations.update(resource_id, cron_schedule=wanted["cron_schedule"]))
 
 

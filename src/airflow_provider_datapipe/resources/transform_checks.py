@@ -7,10 +7,10 @@ from typing import Any
 
 from airflow_provider_datapipe.api.endpoints import transforms
 from airflow_provider_datapipe.api.errors import InvalidInputError, InvalidRequestError, in_one_line
-from airflow_provider_datapipe.changes import query_previews
-from airflow_provider_datapipe.changes.checks import CheckFailedError, check_truth, first_row
-from airflow_provider_datapipe.changes.transform_folder import DataCheck, about
 from airflow_provider_datapipe.flows import send
+from airflow_provider_datapipe.resources import query_previews
+from airflow_provider_datapipe.resources.checks import CheckFailedError, check_truth, first_row
+from airflow_provider_datapipe.resources.transform_folder import DataCheck, about
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.batch_flows import wait_for_some
 from airflow_provider_datapipe.runs.results import exception_for, explain

@@ -12,21 +12,21 @@ from airflow_provider_datapipe.api.models.common import UNSET
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.request import Repeat
-from airflow_provider_datapipe.changes.change import (
+from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.resources.base import (
     Change,
     IfExists,
     IfMissing,
     change,
     check_if_exists,
-    created_once,
     deletion,
+    drop_none,
     existing,
-    if_named,
-    what_is_given,
+    get_or_create,
+    or_none,
 )
-from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_compared, not_verified, schedule_of_sync
-from airflow_provider_datapipe.changes.values import flag, mapping, named
-from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_compared, not_verified, schedule_of_sync
+from airflow_provider_datapipe.resources.template_values import flag, mapping, named
 from airflow_provider_datapipe.runs.names import find_elt_sync
 from airflow_provider_datapipe.runs.targets import (
     connection_target,
@@ -64,8 +64,8 @@ async def create(
     settings = None if elt_settings is None else mapping("elt_settings", elt_settings)
     first_day = required("data_start_date", data_start_date) if isinstance(data_start_date, str) else data_start_date
     connection = await connection_target(connection_id, connection_label)
-    found, is_new = await created_once(
-        lambda: if_named(find_elt_sync(schema, connection.resource_id)),
+    found, is_new = await get_or_create(
+        lambda: or_none(find_elt_sync(schema, connection.resource_id)),
         elt_syncs.create(
             connection_id=connection.resource_id,
             destination_schema_name=schema,
@@ -107,7 +107,7 @@ async def update(
 
     :raises ValueError: if there is nothing to change.
     """
-    given: dict[str, Any] = what_is_given(sync_interval=sync_interval)
+    given: dict[str, Any] = drop_none(sync_interval=sync_interval)
     if elt_settings is not None:
         given["elt_settings"] = mapping("elt_settings", elt_settings)
     if not given:

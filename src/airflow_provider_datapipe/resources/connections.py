@@ -10,9 +10,9 @@ from airflow_provider_datapipe.api.endpoints import connection_bridges, connecti
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
 from airflow_provider_datapipe.api.models.common import UNSET, format_timestamp
 from airflow_provider_datapipe.api.models.connections import Connection
-from airflow_provider_datapipe.changes.change import Change, IfMissing, change
-from airflow_provider_datapipe.changes.values import choice
 from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.resources.base import Change, IfMissing, change
+from airflow_provider_datapipe.resources.template_values import choice
 from airflow_provider_datapipe.runs.bridges import Bridge, fingerprint, may_be
 from airflow_provider_datapipe.runs.names import UnknownNameError, find_connection
 from airflow_provider_datapipe.runs.targets import required

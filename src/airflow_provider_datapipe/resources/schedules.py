@@ -19,18 +19,18 @@ from typing import Any, Literal, TypedDict, cast
 
 from airflow_provider_datapipe.api.endpoints import orchestrations
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
-from airflow_provider_datapipe.changes.change import Change, change
-from airflow_provider_datapipe.changes.schedule_kinds import (
+from airflow_provider_datapipe.flows import Flow, send
+from airflow_provider_datapipe.resources.base import Change, change
+from airflow_provider_datapipe.resources.schedule_kinds import (
     ATTACHED,
     KINDS,
     Fields,
-    Means,
     NotHoldableError,
+    PauseContext,
     ScheduleKind,
 )
-from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE
-from airflow_provider_datapipe.changes.values import choice, flag, mapping
-from airflow_provider_datapipe.flows import Flow, send
+from airflow_provider_datapipe.resources.template_values import choice, flag, mapping
+from airflow_provider_datapipe.resources.transforms import NO_SCHEDULE
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.targets import (
     by_id,
@@ -45,7 +45,7 @@ _NEVER = re.compile(r"\d{1,2} \d{1,2} 29 2 \*", re.ASCII)
 IfChanged = Literal["fail", "keep", "restore"]
 
 
-class Noted(TypedDict):
+class ScheduleSnapshot(TypedDict):
     """
     Record of a schedule before it is changed, as JSON.
 
@@ -78,7 +78,7 @@ class ScheduleLostError(DatapipeError):
     """The schedule is paused, and there is no record of the original one."""
 
 
-class NotPutBackError(DatapipeError):
+class ScheduleNotRestoredError(DatapipeError):
     """The service accepted all requests, but shows a schedule other than the requested one."""
 
 
@@ -113,15 +113,15 @@ async def find(
     return "orchestration", await orchestration_target(orchestration_id, orchestration_name)
 
 
-async def note(
+async def take_snapshot(
     finding: Flow[tuple[str, RunTarget]],
     owner: str,
     *,
     paused: Any,
     cron_schedule: str | None,
-    begun: Sequence[Noted],
-    kept: Noted | None,
-) -> Noted:
+    begun: Sequence[ScheduleSnapshot],
+    kept: ScheduleSnapshot | None,
+) -> ScheduleSnapshot:
     """
     Return a record of the current schedule. Nothing is changed.
 
@@ -158,7 +158,7 @@ async def note(
     _refuse_foreign(kind, target.name, marks - {owner})
     if owner in marks:
         raise ScheduleLostError(
-            f"{kind.noun} {target.name} was taken off its schedule by an earlier try of this task, which left no note "
+            f"{kind.noun} {target.name} was taken off its schedule by an earlier try of this task, which left no snapshot "
             "of what was there. Give it its schedule again on the service, and clear this task."
         )
     if cron_schedule is not None:
@@ -168,7 +168,7 @@ async def note(
         held = kind.held(there, owner, paused=is_paused)
     except NotHoldableError as error:
         raise NotHoldableError(f"{kind.noun} {target.name} can't be taken off its schedule: {error}") from None
-    return Noted(
+    return ScheduleSnapshot(
         resource=resource,
         id=target.resource_id,
         name=target.name,
@@ -178,48 +178,50 @@ async def note(
     )
 
 
-def read_note(value: Any) -> Noted:
+def read_snapshot(value: Any) -> ScheduleSnapshot:
     """
     Parse a record after its template was rendered.
 
     :raises ValueError: if the value is not a record.
     """
-    read = mapping("noted", value)
-    if not Noted.__required_keys__ <= read.keys() or read["resource"] not in KINDS:
-        raise ValueError("noted must be what ScheduleNoteOperator returns: give its output")
-    return cast("Noted", read)
+    read = mapping("snapshot", value)
+    if not ScheduleSnapshot.__required_keys__ <= read.keys() or read["resource"] not in KINDS:
+        raise ValueError("snapshot must be the output of a ScheduleSnapshotOperator")
+    return cast("ScheduleSnapshot", read)
 
 
-async def take_off(noted: Noted, means: Means) -> Change:
+async def pause(snapshot: ScheduleSnapshot, context: PauseContext) -> Change:
     """
     Pause a schedule.
 
     :raises ScheduleChangedError: if the schedule is neither the recorded one nor paused already.
     :raises ScheduleOwnedError: if another owner has paused it.
     """
-    kind = KINDS[noted["resource"]]
-    held = noted["held"]
+    kind = KINDS[snapshot["resource"]]
+    held = snapshot["held"]
     if not held:
-        return _result(noted, "taken_off", changed=False, there=noted["original"])
-    there = await kind.read(noted["id"])
-    _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
-    if changed := _changed(kind, noted, there):
+        return _result(snapshot, "taken_off", changed=False, there=snapshot["original"])
+    there = await kind.read(snapshot["id"])
+    _refuse_foreign(kind, snapshot["name"], _marks(there) - _marks(held))
+    if changed := _changed(kind, snapshot, there):
         raise ScheduleChangedError(
-            f"{_story(kind, noted, there, changed)} Nothing was overwritten. Clear the task that noted it."
+            f"{_story(kind, snapshot, there, changed)} Nothing was overwritten. Clear the task that took the snapshot."
         )
     todo = {field: value for field, value in held.items() if field in there and there[field] != value}
     # If the service does not show a field, send it in any case.
     todo |= {field: value for field, value in held.items() if field not in there and not _is_stream(field)}
     if todo:
-        await kind.bring_about(noted["id"], there, todo, means)
-        there = await kind.read(noted["id"])
+        await kind.apply(snapshot["id"], there, todo, context)
+        there = await kind.read(snapshot["id"])
         # Two tasks may have read it at the same time: the one whose cron expression was overwritten fails.
-        _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
-        _check(kind, noted, there, held, "Taken off its schedule")
-    return _result(noted, "taken_off", changed=bool(todo), there=there)
+        _refuse_foreign(kind, snapshot["name"], _marks(there) - _marks(held))
+        _check(kind, snapshot, there, held, "Taken off its schedule")
+    return _result(snapshot, "taken_off", changed=bool(todo), there=there)
 
 
-async def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -> tuple[Change, list[str]]:
+async def restore(
+    snapshot: ScheduleSnapshot, context: PauseContext, *, left_whole: bool, if_changed: Any
+) -> tuple[Change, list[str]]:
     """
     Restore the recorded fields, and no others.
 
@@ -231,32 +233,32 @@ async def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: 
         are removed first.
     :raises ScheduleChangedError: if the schedule was changed, and ``if_changed`` is ``fail``; or if its orchestration
         was deleted.
-    :raises NotPutBackError: if the service shows another schedule afterwards.
+    :raises ScheduleNotRestoredError: if the service shows another schedule afterwards.
     """
     choice("if_changed", if_changed, ("fail", "keep", "restore"))
-    kind = KINDS[noted["resource"]]
-    if not noted["held"]:
-        return _result(noted, "put_back", changed=False, there=noted["original"]), []
+    kind = KINDS[snapshot["resource"]]
+    if not snapshot["held"]:
+        return _result(snapshot, "restore", changed=False, there=snapshot["original"]), []
     try:
-        there = await kind.read(noted["id"])
+        there = await kind.read(snapshot["id"])
     except NotFoundError:
-        return _result(noted, "put_back", changed=False, there=None), [f"{kind.noun} {noted['name']} is gone."]
+        return _result(snapshot, "restore", changed=False, there=None), [f"{kind.noun} {snapshot['name']} is gone."]
     was_changed = False
-    if _foreign(noted, there):
-        ours = _marks(noted["held"])
+    if _foreign(snapshot, there):
+        ours = _marks(snapshot["held"])
         # If two owners conflict, each removes its own cron expressions, so that the last one sees no other and restores
         # the rest.
-        wanted = {field: noted["original"].get(field) for field in noted["held"] if there.get(field) in ours}
-        wanted |= _activated(kind, noted, there, means, left_whole=left_whole)
+        wanted = {field: snapshot["original"].get(field) for field in snapshot["held"] if there.get(field) in ours}
+        wanted |= _activated(kind, snapshot, there, context, left_whole=left_whole)
         if wanted:
             was_changed = True
-            await kind.bring_about(noted["id"], there, wanted, means)
-            there = await kind.read(noted["id"])
-        _leave_foreign(kind, noted, there)
-    said = [f"{field} is gone." for field in noted["held"] if _is_stream(field) and field not in there]
-    changed = _changed(kind, noted, there)
+            await kind.apply(snapshot["id"], there, wanted, context)
+            there = await kind.read(snapshot["id"])
+        _leave_foreign(kind, snapshot, there)
+    said = [f"{field} is gone." for field in snapshot["held"] if _is_stream(field) and field not in there]
+    changed = _changed(kind, snapshot, there)
     if changed:
-        story = _story(kind, noted, there, changed)
+        story = _story(kind, snapshot, there, changed)
         if if_changed == "fail":
             raise ScheduleChangedError(
                 f"{story} Nothing was overwritten, and nothing was put back. Run this task again with "
@@ -265,60 +267,66 @@ async def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: 
             )
         said.append(f"{story} {'That is kept' if if_changed == 'keep' else 'What was there before is put back'}.")
     kept = changed if if_changed == "keep" else []
-    activated = _activated(kind, noted, there, means, left_whole=left_whole)
+    activated = _activated(kind, snapshot, there, context, left_whole=left_whole)
     said += [
-        f"{kind.noun} {noted['name']}: somebody has set {field} to {there[field]}, and it stays so."
+        f"{kind.noun} {snapshot['name']}: somebody has set {field} to {there[field]}, and it stays so."
         for field, passing in kind.passing.items()
-        if field not in activated and field in noted["held"] and there[field] == passing != noted["original"][field]
+        if field not in activated
+        and field in snapshot["held"]
+        and there[field] == passing != snapshot["original"][field]
     ]
     wanted = activated | {
-        field: noted["original"].get(field)
-        for field in noted["held"]
+        field: snapshot["original"].get(field)
+        for field in snapshot["held"]
         if field not in kind.passing and field not in kept and (field in there or not _is_stream(field))
     }
-    # A field that is not shown is sent if it was noted: an earlier try may have been stopped before it.
+    # A field that is not shown is sent if the snapshot has it: an earlier try may have been stopped before it.
     todo = {
         field: value
         for field, value in wanted.items()
-        if (there[field] != value if field in there else field in noted["original"])
+        if (there[field] != value if field in there else field in snapshot["original"])
     }
     # Sent without knowing whether it differs: the service does not show it while the resource is attached.
     is_only_unknown = there.get(ATTACHED) is not None and not any(field in there for field in todo)
     if todo:
-        gone = await _bring_back(kind, noted, there, todo, means)
-        there = await kind.read(noted["id"])
-        _leave_foreign(kind, noted, there)
+        gone = await _restore_fields(kind, snapshot, there, todo, context)
+        there = await kind.read(snapshot["id"])
+        _leave_foreign(kind, snapshot, there)
         without = ""
         if gone is not None:
             without = f" without orchestration {gone}, which is gone"
             del wanted[ATTACHED], todo[ATTACHED]
-        _check(kind, noted, there, wanted | _derived(kind, noted, there), f"Put back on its schedule{without}")
+        _check(kind, snapshot, there, wanted | _derived(kind, snapshot, there), f"Put back on its schedule{without}")
         if gone is not None:
-            lost = f"Orchestration {gone}, to which {kind.noun} {noted['name']} was attached, is gone."
+            lost = f"Orchestration {gone}, to which {kind.noun} {snapshot['name']} was attached, is gone."
             if if_changed != "keep":
                 raise ScheduleChangedError(
                     f"{lost} All else is put back. Give it another one on the service, and mark this task as success."
                 )
             said.append(f"{lost} All else is put back.")
     changed_now = was_changed or (bool(todo) and not is_only_unknown)
-    return _result(noted, "put_back", changed=changed_now, there=there), said
+    return _result(snapshot, "restore", changed=changed_now, there=there), said
 
 
-def _activated(kind: ScheduleKind, noted: Noted, there: Fields, means: Means, *, left_whole: bool) -> Fields:
+def _activated(
+    kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields, context: PauseContext, *, left_whole: bool
+) -> Fields:
     """Return the fields that a try of this owner has left at their temporary values, with their original values."""
     return {
-        field: noted["original"][field]
+        field: snapshot["original"][field]
         for field, passing in kind.passing.items()
-        if field in noted["held"]
-        and there[field] == passing != noted["original"][field]
-        and (noted["held"][field] == passing or not left_whole or means.earlier.was_active(noted["id"]))
+        if field in snapshot["held"]
+        and there[field] == passing != snapshot["original"][field]
+        and (snapshot["held"][field] == passing or not left_whole or context.earlier.was_active(snapshot["id"]))
     }
 
 
-async def _bring_back(kind: ScheduleKind, noted: Noted, there: Fields, todo: Fields, means: Means) -> str | None:
+async def _restore_fields(
+    kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields, todo: Fields, context: PauseContext
+) -> str | None:
     """Restore fields. If the orchestration was deleted, restore the other fields and return its ID."""
     try:
-        await kind.bring_about(noted["id"], there, todo, means)
+        await kind.apply(snapshot["id"], there, todo, context)
     except (NotFoundError, InvalidRequestError):
         # Services return different errors for a deleted orchestration.
         if todo.get(ATTACHED) is None or await _is_there(todo[ATTACHED]):
@@ -327,7 +335,7 @@ async def _bring_back(kind: ScheduleKind, noted: Noted, there: Fields, todo: Fie
         return None
     rest = {field: value for field, value in todo.items() if field != ATTACHED}
     if rest:
-        await kind.bring_about(noted["id"], there, rest, means)
+        await kind.apply(snapshot["id"], there, rest, context)
     return str(todo[ATTACHED])
 
 
@@ -339,61 +347,62 @@ async def _is_there(orchestration_id: str) -> bool:
     return True
 
 
-def _is_off(noted: Noted, there: Fields) -> bool:
+def _is_off(snapshot: ScheduleSnapshot, there: Fields) -> bool:
     """Return True if any of the fields to change differs from its original value."""
-    return any(field in there and there[field] != noted["original"].get(field) for field in noted["held"])
+    return any(field in there and there[field] != snapshot["original"].get(field) for field in snapshot["held"])
 
 
-def _derived(kind: ScheduleKind, noted: Noted, there: Fields) -> Fields:
+def _derived(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields) -> Fields:
     """Return the original values of derived fields if all other fields have their original values."""
-    if any(there[field] != noted["original"].get(field) for field in there if field not in kind.derived):
+    if any(there[field] != snapshot["original"].get(field) for field in there if field not in kind.derived):
         return {}
-    return {field: noted["original"].get(field) for field in kind.derived}
+    return {field: snapshot["original"].get(field) for field in kind.derived}
 
 
-def _changed(kind: ScheduleKind, noted: Noted, there: Fields) -> list[str]:
+def _changed(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields) -> list[str]:
     """Return the fields that have neither their original values nor those of the pause."""
     return [
         field
-        for field, held in noted["held"].items()
+        for field, held in snapshot["held"].items()
         if field in there
-        and there[field] not in (noted["original"].get(field), held)
+        and there[field] not in (snapshot["original"].get(field), held)
         and (field not in kind.passing or there[field] != kind.passing[field])
     ]
 
 
-def _check(kind: ScheduleKind, noted: Noted, there: Fields, wanted: Fields, done: str) -> None:
+def _check(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields, wanted: Fields, done: str) -> None:
     wrong = [
         f"{field} {there[field]!r} in place of {value!r}"
         for field, value in wanted.items()
         if field in there and there[field] != value
     ]
     if wrong:
-        raise NotPutBackError(
-            f"{done}, {kind.noun} {noted['name']} shows {', '.join(wrong)}. Look at it on the service."
+        raise ScheduleNotRestoredError(
+            f"{done}, {kind.noun} {snapshot['name']} shows {', '.join(wrong)}. Look at it on the service."
         )
 
 
 def _refuse_foreign(kind: ScheduleKind, name: str, marks: set[str]) -> None:
     if marks:
         raise ScheduleOwnedError(
-            f"{kind.noun} {name} is off its schedule already: {', '.join(sorted(marks))} is what another DAG run, or "
-            "task, has put in its place. Wait until that has put it back, or, if it is gone, do so on the service."
+            f"{kind.noun} {name} is paused already: another DAG run or task has replaced its schedule by "
+            f"{', '.join(sorted(marks))}. Wait until that one restores the schedule. If that DAG run no longer exists, "
+            "restore the schedule in the service."
         )
 
 
-def _leave_foreign(kind: ScheduleKind, noted: Noted, there: Fields) -> None:
-    if foreign := _foreign(noted, there):
+def _leave_foreign(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields) -> None:
+    if foreign := _foreign(snapshot, there):
         raise ScheduleOwnedError(
-            f"{kind.noun} {noted['name']} is another's by now: {', '.join(sorted(foreign))} is what another DAG run, "
-            "or task, has put in place of its schedule. That is left as it is, whatever if_changed says, and the other "
-            "one puts back what was there. If it is gone, do so on the service."
+            f"{kind.noun} {snapshot['name']} is paused by another DAG run or task, which has replaced its schedule by "
+            f"{', '.join(sorted(foreign))}. Nothing was changed, regardless of if_changed, because the other one restores "
+            "the schedule. If that DAG run no longer exists, restore the schedule in the service."
         )
 
 
-def _foreign(noted: Noted, there: Fields) -> set[str]:
+def _foreign(snapshot: ScheduleSnapshot, there: Fields) -> set[str]:
     """Return the cron expressions of other owners in the fields of this owner."""
-    return _marks({field: there.get(field) for field in noted["held"]}) - _marks(noted["held"])
+    return _marks({field: there.get(field) for field in snapshot["held"]}) - _marks(snapshot["held"])
 
 
 def _marks(fields: Fields) -> set[str]:
@@ -404,17 +413,18 @@ def _is_stream(field: str) -> bool:
     return field.startswith("sync_interval of")
 
 
-def _story(kind: ScheduleKind, noted: Noted, there: Fields, changed: list[str]) -> str:
-    reported = "; ".join(
-        f"{field} is {there[field]!r}, was {noted['original'].get(field)!r}, and was to be {noted['held'][field]!r}"
+def _story(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields, changed: list[str]) -> str:
+    changes = (
+        f"{field} is {there[field]!r} (before the pause {snapshot['original'].get(field)!r}, during the pause "
+        f"{snapshot['held'][field]!r})"
         for field in changed
     )
-    return f"Somebody has changed the schedule of {kind.noun} {noted['name']}: {reported}."
+    return f"Another client has changed the schedule of {kind.noun} {snapshot['name']}: {'; '.join(changes)}."
 
 
-def _result(noted: Noted, action: str, *, changed: bool, there: Fields | None) -> Change:
-    name = None if noted["name"] == noted["id"] else noted["name"]
-    result = change(noted["resource"], noted["id"], action=action, changed=changed, name=name)
+def _result(snapshot: ScheduleSnapshot, action: str, *, changed: bool, there: Fields | None) -> Change:
+    name = None if snapshot["name"] == snapshot["id"] else snapshot["name"]
+    result = change(snapshot["resource"], snapshot["id"], action=action, changed=changed, name=name)
     # A sync can have many streams without their own schedules: omit them.
     result["details"] = (
         there

@@ -19,14 +19,15 @@ from airflow_provider_datapipe.api.errors import (
     in_one_line,
 )
 from airflow_provider_datapipe.api.models.transforms import ReferenceType, Transform
-from airflow_provider_datapipe.changes.comparable import not_compared
-from airflow_provider_datapipe.changes.transform_checks import failing
-from airflow_provider_datapipe.changes.transform_folder import (
+from airflow_provider_datapipe.flows import gather, send, sleep
+from airflow_provider_datapipe.resources.comparable import not_compared
+from airflow_provider_datapipe.resources.transform_checks import failing
+from airflow_provider_datapipe.resources.transform_folder import (
     DesiredTransform,
     reads,
 )
-from airflow_provider_datapipe.changes.transform_orphans import in_order_of_deletion
-from airflow_provider_datapipe.changes.transform_state import (
+from airflow_provider_datapipe.resources.transform_orphans import in_order_of_deletion
+from airflow_provider_datapipe.resources.transform_state import (
     Settings,
     all_by_path,
     build_order,
@@ -34,7 +35,7 @@ from airflow_provider_datapipe.changes.transform_state import (
     orphans_of,
     settings_of,
 )
-from airflow_provider_datapipe.changes.transforms import (
+from airflow_provider_datapipe.resources.transforms import (
     BUILT_FROM,
     CRON_EXPRESSION,
     KIND,
@@ -47,7 +48,6 @@ from airflow_provider_datapipe.changes.transforms import (
     forget,
     repeatable,
 )
-from airflow_provider_datapipe.flows import gather, send, sleep
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.results import exception_for

@@ -10,9 +10,9 @@ from airflow_provider_datapipe.api.endpoints import FUNCTIONS
 from airflow_provider_datapipe.api.errors import InvalidInputError
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.changes.change import shown
-from airflow_provider_datapipe.changes.values import flag, mapping, number
 from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.resources.base import shown
+from airflow_provider_datapipe.resources.template_values import flag, mapping, number
 from airflow_provider_datapipe.runs.names import near_matches
 from airflow_provider_datapipe.runs.targets import required
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import Transform, TransformStatus
-from airflow_provider_datapipe.changes.comparable import UNKNOWN, Schedule
-from airflow_provider_datapipe.changes.transform_folder import Attachment, DesiredTransform, levels, path_of
-from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE, schedule_change
 from airflow_provider_datapipe.flows import list_all
+from airflow_provider_datapipe.resources.comparable import UNKNOWN, Schedule
+from airflow_provider_datapipe.resources.transform_folder import Attachment, DesiredTransform, levels, path_of
+from airflow_provider_datapipe.resources.transforms import NO_SCHEDULE, schedule_change
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
 
 

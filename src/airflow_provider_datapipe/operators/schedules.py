@@ -148,7 +148,7 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
             orchestration_id=self.orchestration_id,
             orchestration_name=self.orchestration_name,
         )
-        return schedules.snapshot(
+        return schedules.take_snapshot(
             finding,
             schedules.never(*self._owner),
             paused=self.paused,
@@ -165,7 +165,7 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
 
 
 class _NotedOperator(ReactivatingOperator):
-    """Base of operators that use the snapshot of a schedule. They restore the activation of a sync, however the task ends."""
+    """Base of operators that use a snapshot. They restore the activation of a sync, however the task ends."""
 
     template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "snapshot", "wait_for_run")
     template_fields_renderers: ClassVar[dict[str, str]] = {"snapshot": "json"}

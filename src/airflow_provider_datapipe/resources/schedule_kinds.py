@@ -51,7 +51,7 @@ class PauseContext:
     :param wait_for_run: the most seconds to wait for a run that blocks an update.
     """
 
-    def __init__(self, earlier: reverse_etl.Earlier, wait_for_run: Any) -> None:
+    def __init__(self, earlier: reverse_etl.DeactivatedSyncs, wait_for_run: Any) -> None:
         self.earlier = earlier
         self.wait_for_run = wait_for_run
 

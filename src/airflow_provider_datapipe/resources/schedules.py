@@ -158,8 +158,8 @@ async def take_snapshot(
     _refuse_foreign(kind, target.name, marks - {owner})
     if owner in marks:
         raise ScheduleLostError(
-            f"{kind.noun} {target.name} was taken off its schedule by an earlier try of this task, which left no snapshot "
-            "of what was there. Give it its schedule again on the service, and clear this task."
+            f"{kind.noun} {target.name} was paused by an earlier try of this task, which left no snapshot of its "
+            "schedule. Set the schedule in the service, and clear this task."
         )
     if cron_schedule is not None:
         given = required("cron_schedule", cron_schedule)
@@ -395,8 +395,8 @@ def _leave_foreign(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields
     if foreign := _foreign(snapshot, there):
         raise ScheduleOwnedError(
             f"{kind.noun} {snapshot['name']} is paused by another DAG run or task, which has replaced its schedule by "
-            f"{', '.join(sorted(foreign))}. Nothing was changed, regardless of if_changed, because the other one restores "
-            "the schedule. If that DAG run no longer exists, restore the schedule in the service."
+            f"{', '.join(sorted(foreign))}. Nothing was changed, regardless of if_changed: the other one restores the "
+            "schedule. If that DAG run no longer exists, restore the schedule in the service."
         )
 
 

@@ -67,7 +67,7 @@ class Applying:
     records: TaskState
     wait_for_run: int
     ids: dict[Key, str] = field(default_factory=dict)
-    earlier: sending_changes.Earlier | None = None
+    earlier: sending_changes.DeactivatedSyncs | None = None
 
     def id_of(self, known: str | None, key: Key | None) -> str | None:
         """Return the ID of a resource that existed before, or was created meanwhile."""
@@ -325,7 +325,7 @@ def sending(
     async def work(applying: Applying) -> Sequence[Done]:
         says_enabled = entry.enabled is not None
         # Stored state is not necessary if the file sets enabled.
-        earlier = sending_changes.Earlier(NoTaskState() if says_enabled else applying.records)
+        earlier = sending_changes.DeactivatedSyncs(NoTaskState() if says_enabled else applying.records)
         wanted = sending_changes.Definition(
             object_type_id=entry.object_type_id,
             operation=None if entry.operation is None else entry.operation.model_dump(mode="json", exclude_unset=True),

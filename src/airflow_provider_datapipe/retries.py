@@ -1,4 +1,4 @@
-"""When a failed task is worth another try (Airflow 3.3 or later). DAG files import this: nothing heavy at import."""
+"""Retry policy for failed tasks (Airflow 3.3 or later). DAG files import this module, so it imports nothing heavy."""
 
 from __future__ import annotations
 

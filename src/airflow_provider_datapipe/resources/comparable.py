@@ -66,7 +66,7 @@ def not_compared(field: str, names: Sequence[str], what_to_do: str) -> str:
 
     :param field: the field, and the kind of resource.
     :param names: names of the resources.
-    :param what_to_do: what the user can do.
+    :param what_to_do: next step for the user.
     """
     listed = ", ".join([*names[:_LISTED], *["..."] * (len(names) > _LISTED)])
     return f"The service does not show {field}, so it can't be compared and is not sent: {listed}. {what_to_do}"

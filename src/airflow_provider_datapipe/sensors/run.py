@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from airflow_provider_datapipe.sensors.base import (
-    DATA_INTERVAL_END,
+from airflow_provider_datapipe.sensors.base import DATA_INTERVAL_END, DatapipeSensor
+from airflow_provider_datapipe.sensors.resources import (
     DatapipeOrchestrationSensor,
     DatapipeReverseEtlSensor,
-    DatapipeSensor,
     DatapipeStreamSensor,
     DatapipeSyncSensor,
 )

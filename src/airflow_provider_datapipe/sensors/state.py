@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from airflow_provider_datapipe.arguments import Duration, check_range
-from airflow_provider_datapipe.sensors.base import (
+from airflow_provider_datapipe.sensors.base import DatapipeSensor
+from airflow_provider_datapipe.sensors.resources import (
     DatapipeOrchestrationSensor,
     DatapipeReverseEtlSensor,
-    DatapipeSensor,
     DatapipeStreamSensor,
     DatapipeSyncSensor,
 )

@@ -117,7 +117,7 @@ ONLY = {
 }
 
 #: Whose functions are for users; those of all others are what classes share.
-WITH_FUNCTIONS = ("assets", "decorators", "notifications", "operators.schedule", "task_groups")
+WITH_FUNCTIONS = ("assets", "decorators", "notifications", "operators.schedules", "task_groups")
 
 #: Whose methods are for users; of all others, Airflow or we ourselves call them.
 WITH_METHODS = ("hooks.", "pipelines.snapshot", "api.client", "api.async_client")

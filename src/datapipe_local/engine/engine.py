@@ -10,21 +10,21 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from datapipe_local import storage
-from datapipe_local.clock import later
+from datapipe_local.common.errors import RunError
 from datapipe_local.engine import orchestration
-from datapipe_local.engine.looks import Looks
+from datapipe_local.engine.idle_tracker import Looks
 from datapipe_local.engine.schedule import Schedule
 from datapipe_local.engine.stop import Stop, StoppedError
-from datapipe_local.errors import RunError
-from datapipe_local.store.records import JobKind
+from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import JobKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from datapipe_local.clock import Timestamp
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import Job
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.clock import Timestamp
+    from datapipe_local.storage.records import Job
 
 log = logging.getLogger(__name__)
 

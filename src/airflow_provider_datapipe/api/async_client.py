@@ -95,7 +95,7 @@ class AsyncClient:
                 head = ResponseHead(response.status, response.reason or "", response.headers)
                 reader = exchange.begun(head)
                 async for piece in response.content.iter_any():
-                    reader.source(piece)
+                    reader.feed(piece)
                 body = reader.whole()
         except (aiohttp.ClientError, OSError) as error:
             lost: TransportFailure | TooLarge | Unreadable = _lost(error)

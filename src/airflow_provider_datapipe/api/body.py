@@ -32,7 +32,7 @@ class BodyReader:
         # wbits=31: expect a gzip header.
         self._unpacker = zlib.decompressobj(31) if encoding == "gzip" else None
 
-    def source(self, piece: bytes) -> None:
+    def feed(self, piece: bytes) -> None:
         """
         Add a chunk of the body as received.
 

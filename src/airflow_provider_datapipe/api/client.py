@@ -88,7 +88,7 @@ class Client:
             self.page_template = page_template(self.settings.base_url, head.headers.get(HEADER)) or self.page_template
             reader = exchange.begun(head)
             for piece in response.iter_raw():
-                reader.source(piece)
+                reader.feed(piece)
             body = reader.whole()
         except httpx.HTTPError as error:
             lost: TransportFailure | TooLarge | Unreadable = TransportFailure(

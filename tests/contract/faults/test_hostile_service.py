@@ -16,10 +16,10 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 from tests.support import hostile
 from tests.support.examples import scaled
 from tests.support.hostile import Faults, HostileServer, Kind, Plan, Service, Window
@@ -232,8 +232,8 @@ def test_true_success_is_no_wrong_outcome() -> None:
         ({"outcome": "succeeded"}, GOOD, 8, "requests for a run"),
     ],
 )
-def test_wrong_outcome_is_found(result: dict[str, Any], plan: Plan, starts: int, told: str) -> None:
-    assert told in " ".join(wrong_outcomes(played_with(result, plan, starts=starts)))
+def test_wrong_outcome_is_found(result: dict[str, Any], plan: Plan, starts: int, reported: str) -> None:
+    assert reported in " ".join(wrong_outcomes(played_with(result, plan, starts=starts)))
 
 
 def test_unexpected_error_is_a_wrong_outcome() -> None:

@@ -13,8 +13,9 @@ from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferr
 from airflow_provider_datapipe.api import retry
 from airflow_provider_datapipe.api.errors import NotFoundError
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-from airflow_provider_datapipe.runs import clients, missing
+from airflow_provider_datapipe.runs import missing_runs as missing
 from airflow_provider_datapipe.runs.errors import LostContactError, RunVanishedError
+from airflow_provider_datapipe.runs.polling import shared_client as clients
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger

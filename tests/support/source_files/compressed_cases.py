@@ -219,7 +219,7 @@ def _zip_cases() -> list[Case]:
 class _Stream(io.BytesIO):
     """File that cannot seek: sizes and checksums then follow the data."""
 
-    def tell(self) -> int:
+    def report(self) -> int:
         raise io.UnsupportedOperation
 
 

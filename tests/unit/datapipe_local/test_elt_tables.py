@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from datapipe_local.loads import Loads
-from datapipe_local.service import connections, elt_syncs, elt_tables
-from datapipe_local.service.context import Context
-from datapipe_local.warehouse import Place, Scan, WarehouseError
+from datapipe_local.services import connections, elt_syncs, elt_tables
+from datapipe_local.services.context import Context
+from datapipe_local.warehouse.loads import Loads
+from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
 from tests.unit.datapipe_local.file_loads import PLAIN
 
 PLACE = Place("shop", "people")

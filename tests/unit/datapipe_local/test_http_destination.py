@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from datapipe_local.destinations.base import ABSENT, Outcome, Progress, Record, Target, Unanswered
-from datapipe_local.destinations.http import HttpDestination
-from datapipe_local.destinations.http_answer import Answer
-from datapipe_local.errors import RunError
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.destinations.base import ABSENT, Outcome, Progress, Record, Target, Unanswered
+from datapipe_local.connectors.destinations.http import HttpDestination
+from datapipe_local.connectors.destinations.http_answer import Answer
 from tests.support.scripted_server import Reply, ScriptedServer, Seen
 
 UPDATE, UPSERT = OperationName.UPDATE, OperationName.UPSERT
@@ -257,22 +257,22 @@ def test_an_endpoint_without_batches_fails_the_run_at_once(status: int) -> None:
         assert len(server.seen) == 1
 
 
+UNCLEAR: list[Any] = [
+    ["?"],
+    {"0": "bad"},
+    [error("x", index=8)],
+    [error("x", index=-1)],
+    [error("x", record_id="9")],
+    [{}],
+]
+
+
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
         (Reply(200, b"?" * 50, {"content-encoding": "gzip"}), "could not be reached"),
         (Reply(200, b"[" + b" " * (17 * 1024 * 1024)), "has more than 16,777,216 bytes"),
-        *(
-            (Reply(200, {"errors": errors}), "errors that name no record")
-            for errors in (
-                ["?"],
-                {"0": "bad"},
-                [error("x", index=8)],
-                [error("x", index=-1)],
-                [error("x", record_id="9")],
-                [{}],
-            )
-        ),
+        *((Reply(200, {"errors": errors}), "errors that name no record") for errors in UNCLEAR),
     ],
 )
 def test_an_unclear_answer_to_a_batch_fails_the_run(reply: Reply, said: str) -> None:

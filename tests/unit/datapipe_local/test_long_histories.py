@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import pytest
 
-from datapipe_local.clock import Clock, as_timestamp
-from datapipe_local.ids import RunId
-from datapipe_local.service import elt_streams, elt_syncs, orchestrations, reverse_etl, transforms
-from datapipe_local.service.context import Context
-from datapipe_local.store import records
-from datapipe_local.store.store import Store
-from datapipe_local.warehouse import Warehouse
+from datapipe_local.services import elt_streams, elt_syncs, orchestrations, reverse_etl, transforms
+from datapipe_local.services.context import Context
+from datapipe_local.storage import records
+from datapipe_local.storage.clock import Clock, as_timestamp
+from datapipe_local.storage.ids import RunId
+from datapipe_local.storage.store import Store
+from datapipe_local.warehouse.warehouse import Warehouse
 from tests.unit.datapipe_local.resources import TIMES, Resources
 
 FEW, MANY = 100, 10_000
@@ -112,7 +112,9 @@ def steps(context: Context, request: Callable[[], Any]) -> int:
     return counted
 
 
-def stream_runs(context: Context, after: str | None, direction: str = "desc", limit: int = 10) -> Any:
+def stream_runs(
+    context: Context, after: str | None, direction: Literal["asc", "desc"] = "desc", limit: int = 10
+) -> Any:
     return elt_streams.page_of_runs(context, "run.1", after=after, limit=limit, direction=direction)
 
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
-from datapipe_local.clock import later
+from datapipe_local.common.errors import RunError
 from datapipe_local.engine.query_previews import QueryPreviewer
 from datapipe_local.engine.stop import Stop
-from datapipe_local.errors import RunError
-from datapipe_local.previews import Preview, preview
-from datapipe_local.query_process import snapshot
-from datapipe_local.service import jobs, query_previews
-from datapipe_local.service.context import Context
-from datapipe_local.store.records import JobKind, QueryPreview
-from datapipe_local.warehouse import Place, Warehouse, WarehouseError, bytes_of
+from datapipe_local.services import jobs, query_previews
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import JobKind, QueryPreview
+from datapipe_local.warehouse.previews import Preview, preview
+from datapipe_local.warehouse.query_process import snapshot
+from datapipe_local.warehouse.warehouse import Place, Warehouse, WarehouseError, bytes_of
 
 ENDLESS = "SELECT count(*) FROM range(100000000000) a, range(100000) b WHERE a.range % 7 = b.range % 5"
 QUERIES = [
@@ -228,7 +229,7 @@ def test_sequences_cannot_be_advanced(context: Context) -> None:
 
 
 def stored(context: Context, number: int, **fields: str) -> None:
-    values = {"status": "DONE", "created_at": context.clock.now(), **fields}
+    values: dict[str, Any] = {"status": "DONE", "created_at": context.clock.now(), **fields}
     context.store.query_previews.insert(QueryPreview(id=str(number), dw_sql="SELECT 1", **values))
 
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from datapipe_local.clock import Clock
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document, GivenDocument
 from datapipe_local.seed.export import export
-from datapipe_local.service.context import Context
-from datapipe_local.store.store import Store
-from datapipe_local.warehouse import Warehouse
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import Clock
+from datapipe_local.storage.store import Store
+from datapipe_local.warehouse.warehouse import Warehouse
 from tests.support.examples import scaled
 
 #: Texts with a meaning in YAML, or in seeds.
@@ -153,7 +153,7 @@ def definitions(store: Store) -> dict[str, list[dict[str, Any]]]:
         "transforms": store.transforms,
         "reverse_etl_syncs": store.reverse_etl_syncs,
     }
-    told = {
+    reported = {
         name: [
             {
                 field: value
@@ -169,7 +169,7 @@ def definitions(store: Store) -> dict[str, list[dict[str, Any]]]:
         name: store.setting(name, default=None) or 0
         for name in ("schedules", "scheduling_delay", "syncs_per_connection")
     }
-    return {**told, "sql": versions, "settings": [chosen]}  # type: ignore[dict-item]
+    return {**reported, "sql": versions, "settings": [chosen]}  # type: ignore[dict-item]
 
 
 # Shrinking takes minutes, and the seeds are small.

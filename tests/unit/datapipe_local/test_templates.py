@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipe_local.errors import BadRequestError
-from datapipe_local.service import templates
+from datapipe_local.common.errors import BadRequestError
+from datapipe_local.services import templates
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_becomes_of_it(template: str, sql: str) -> None:
 
 @given(st.text(alphabet="{}'\"-/*$e\\ a;\n", max_size=60))
 def test_only_what_is_told_is_replaced(template: str) -> None:
-    told = templates.tags(template)
+    reported = templates.tags(template)
     seen: list[str] = []
 
     def name_of(tag: str) -> str:
@@ -61,7 +61,7 @@ def test_only_what_is_told_is_replaced(template: str) -> None:
 
     templates.filled(template, name_of)
     # What stands in comments behind the last word is not told either.
-    assert list(dict.fromkeys(seen)) == told
+    assert list(dict.fromkeys(seen)) == reported
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from datapipe_local.errors import SetupError
-from datapipe_local.warehouse import Place, Warehouse, WarehouseError
+from datapipe_local.common.errors import SetupError
+from datapipe_local.warehouse.warehouse import Place, Warehouse, WarehouseError
 
 HERE = Place("models", "thing")
 THERE = Place("other", "thing")

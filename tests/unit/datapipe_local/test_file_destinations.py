@@ -269,15 +269,6 @@ def test_a_kill_after_the_write_repeats_it(jsonl: Files) -> None:
         assert jsonl.lines() == [{"id": 1}]
 
 
-def test_an_update_reports_absent_lines(jsonl: Files) -> None:
-    jsonl.file.write_text('{"id": 1, "a": 1}\n{"id": "2"}\n{"id": 1.5, "a": 1}')
-    table = jsonl.open(UPDATE)
-    assert table.send([record(1, a=2), record(2), record(3)]) == [None, ABSENT, ABSENT]
-    assert table.send([Record("x", {"a": 3}, {"a": 1})]) == [None]
-    table.close()
-    assert jsonl.lines() == [{"id": 1, "a": 2}, {"id": "2"}, {"id": 1.5, "a": 3}]
-
-
 def test_lines_of_other_writers_stay_the_same(jsonl: Files) -> None:
     theirs = b'  {"id": 9}  \n\xff\n"\\ud800"\n[' + b"[" * 100_000 + b'\n{"other": NaN}\n{"id": 1, "half": "\\ud800"}\n'
     jsonl.file.write_bytes(theirs)

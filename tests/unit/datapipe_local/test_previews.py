@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -213,7 +214,7 @@ def test_values_are_valid_in_json(context: Context) -> None:
     assert done(context, "FROM test_all_types()").status == "DONE"
 
 
-def stored(context: Context, number: int, **fields: str) -> None:
+def stored(context: Context, number: int, **fields: Any) -> None:
     values = {"status": "DONE", "created_at": context.clock.now(), **fields}
     context.store.query_previews.insert(QueryPreview(id=str(number), dw_sql="SELECT 1", **values))
 

@@ -46,7 +46,7 @@ def scheduled(store: Store, clock: SetClock) -> Context:
     made.sync("hourly", "rows", attached=None, sync_interval=HOURLY)
     made.sync("off", "rows", attached=None, sync_interval=HOURLY, enabled=False)
     made.sync("part", "rows", sync_interval=HOURLY)
-    built = {"object_tag": "model.by_itself", "object_schema": "models", "object_name": "by_itself"}
+    built: Any = {"object_tag": "model.by_itself", "object_schema": "models", "object_name": "by_itself"}
     made.transform("by_itself", attached=None, cron_expression="30 * * * *", **built)
     made.transform("never", attached=None)
     # None of these can have a schedule. A stored expression must not count.

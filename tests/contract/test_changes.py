@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,7 +121,7 @@ def executions(running: LocalService) -> dict[str, Execution]:
     return done
 
 
-def fits(result: Any, expected: Mapping[str, Any]) -> None:
+def fits(result: Any, expected: dict[str, Any]) -> None:
     if isinstance(result, Exception):
         raise result
     assert json.loads(json.dumps(result)) == result
@@ -210,7 +210,10 @@ def test_change_with_a_lost_response_is_made_once(
     fits(run(example.operator(task_id="t", **example.arguments)), example.again)
 
 
-def test_streams_whose_answer_was_lost_are_told_as_added(service: LocalService) -> None:
+def test_streams_whose_answer_was_lost_are_told_as_added(
+    service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, service, retry_budget=10)
     service.faults([{"method": "POST", "path": "/elt_syncs/*/source_streams", "drop": True, "when": "after"}])
     result = run(EltSyncAddStreamsOperator(task_id="t", sync_id="elt.grow", source_streams="rows"))
     assert result["details"]["added"] == ["rows"]

@@ -52,7 +52,7 @@ class Run:
         """Run a task with its XComs."""
         memory = self.memories.setdefault(task.task_id, _Ti(self))
         memory.pushed.clear()
-        if hasattr(task, "noted"):
+        if hasattr(task, "snapshot"):
             name = task.task_id.partition("_")[0]
             task.noted = self.memories[f"{name}_snapshot"].pushed["return_value"]
         result = run(task, memory)
@@ -133,7 +133,7 @@ def test_the_dag_of_the_page_owns_runs_and_puts_back(service: LocalService) -> N
     assert run(dag.get_task("load"))["outcome"] == "succeeded"
     assert run(dag.get_task("send"))["outcome"] == "succeeded"
     # Another run of the same DAG finds it owned.
-    with pytest.raises(ScheduleOwnedError, match="off its schedule already"):
+    with pytest.raises(ScheduleOwnedError, match="is paused already"):
         Run("two").do(page().get_task("shop_snapshot"))
     # Cleared while it is off: the XCom of the first task is gone, what it noted is not.
     noted = now.memories["shop_snapshot"].pushed["return_value"]

@@ -406,7 +406,8 @@ def _false_failures(played: Played) -> Iterator[str]:
             if reported is None or report["outcome"] not in ("failed", "canceled", "partial"):
                 continue
             if reported.finished_at > attempt.ended or _is_good(reported):
-                yield f"run {reported.number} is {reported.status_at(attempt.ended)}, and was reported as {report['outcome']}"
+                state = reported.status_at(attempt.ended)
+                yield f"run {reported.number} is {state}, and was reported as {report['outcome']}"
 
 
 def _too_many_requests(played: Played) -> Iterator[str]:

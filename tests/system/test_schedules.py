@@ -263,7 +263,7 @@ def test_a_second_owner_is_refused_and_changes_nothing(story: Play) -> None:
     assert story.states["another"] == "failed"
     assert story.tasks["another"]["it_snapshot"].state == "failed"
     assert {one.state for one in story.tasks["another"].values()} == {"failed", "upstream_failed"}
-    assert "is off its schedule already" in story.log("another")
+    assert "is paused already" in story.log("another")
     assert story.states["two"] == "success", story.log("two")
     assert restored(story, "two")
 

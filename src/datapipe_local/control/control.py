@@ -9,7 +9,7 @@ from datapipe_local.common.errors import BadRequestError, InsufficientStorageErr
 from datapipe_local.control.delays import Delays
 from datapipe_local.control.faults import Faults
 from datapipe_local.control.journal import Journal
-from datapipe_local.control.poll_driven_clock import Polls
+from datapipe_local.control.poll_driven_clock import PollDrivenClock
 from datapipe_local.control.query import rows
 from datapipe_local.control.run_overrides import StoredScript
 from datapipe_local.seed import reset as emptying
@@ -86,7 +86,7 @@ class Control:
         self.interface = interface
         self.time = time
         self.script = StoredScript(context.store)
-        self.polls = Polls(context, self.script)
+        self.polls = PollDrivenClock(context, self.script)
         self.journal = Journal(context)
         self.faults = Faults(context)
         self.delays = Delays()
@@ -99,7 +99,7 @@ class Control:
             if acting is not None:
                 self.journal.fault(seq, acting.as_json())
         if method == "GET" and resource_id is not None:
-            self.polls.look(resource_id)
+            self.polls.poll(resource_id)
         return Arrival(seq, acting)
 
     def webhook_arrived(self, method: str, path: str, connection_id: str) -> Arrival:

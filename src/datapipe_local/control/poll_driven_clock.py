@@ -32,7 +32,7 @@ class _Held(NamedTuple):
     run: str
 
 
-class Polls:
+class PollDrivenClock:
     """
     Counter of the polls of resources; releases their runs.
 
@@ -45,7 +45,7 @@ class Polls:
         self._database = context.store.database
         self._script = script
 
-    def look(self, resource_id: str) -> None:
+    def poll(self, resource_id: str) -> None:
         """Count a poll of a resource before the response. The poll that releases a run waits until the run advances."""
         wanted: dict[Phase, int] = {
             "scheduling": self._script.polls("scheduling", resource_id),

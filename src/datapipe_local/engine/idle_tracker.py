@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from datapipe_local.storage.clock import Timestamp
 
 
-class Looks:
+class IdleTracker:
     """
     Counter of the engine's polls for work, with the result of the last one.
 

@@ -211,7 +211,7 @@ def test_true_success_is_no_wrong_outcome() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "plan", "starts", "told"),
+    ("result", "plan", "starts", "reported"),
     [
         ({"outcome": "succeeded"}, BAD, 1, "which is FAILED"),
         ({"outcome": "succeeded"}, replace(GOOD, duration=900.0), 1, "which is RUNNING"),

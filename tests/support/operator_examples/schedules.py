@@ -153,7 +153,7 @@ EXAMPLES = [
         Example(
             f"schedule_take_off_{name}",
             SchedulePauseOperator,
-            {"noted": noted},
+            {"snapshot": noted},
             changed("taken_off", id=noted["id"]),
         )
         for name, noted in (*_notes("own").items(), ("paused", _switched("pause")))
@@ -162,7 +162,7 @@ EXAMPLES = [
         Example(
             f"schedule_put_back_{name}",
             ScheduleRestoreOperator,
-            {"noted": noted, "if_changed": "fail"},
+            {"snapshot": noted, "if_changed": "fail"},
             changed("restore", id=noted["id"]),
         )
         for name, noted in (*_notes("back").items(), ("paused", _switched("resume")))

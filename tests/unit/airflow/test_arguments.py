@@ -40,7 +40,7 @@ from tests.unit.airflow.test_classes import CONCRETE, make, own_parameters
 #: Arguments that take values of any type, and the reason.
 ANY_TYPE = {
     "bridge": "the result of a task",
-    "noted": "the result of a task",
+    "snapshot": "the result of a task",
     "notifiers": "notifiers and callbacks",
     "pass_value": "a number or a text, compared with the result of SQL",
     "records": "records of any form; checked when the task runs",
@@ -55,7 +55,7 @@ ANY_TYPE_OF_FUNCTIONS = {
     "select": "a text, a list or a function; checked with the snapshot",
 }
 #: Functions of these modules that the provider and Airflow call, not DAG files.
-INTERNAL = {"alias_of", "asset_of", "declared", "run_of", "sanitize_uri", "tell", "tell_of"}
+INTERNAL = {"alias_of", "asset_of", "declared", "run_of", "sanitize_uri", "report", "report_of"}
 UPDATE = {"reverse_etl_sync_id": "s", "enabled": True, "wait_for_run": "{{ params.wait }}"}
 #: Classes whose instances DAG files receive.
 RESULTS = {"Failure"}

@@ -231,7 +231,7 @@ async def test_a_crash_between_event_and_cursor_repeats_the_event(monkeypatch: p
             runner.start(1, watcher(store))
             await until(lambda: bool(runner.events))
             runner.confirm()
-            await until(lambda: "r2" in store.cursor["told"])
+            await until(lambda: "r2" in store.cursor["reported"])
         asked = len(server.seen)
         async with running() as runner:
             runner.start(1, watcher(store))
@@ -266,8 +266,8 @@ async def test_a_leaving_watcher_takes_nothing_from_the_others(monkeypatch: pyte
         server._script[:] = [page(1, 2)]
         await until(lambda: bool(runner.events))
         runner.confirm()
-        await until(lambda: "r2" in stores[1].cursor["told"])
-    assert "r2" not in stores[0].cursor["told"]
+        await until(lambda: "r2" in stores[1].cursor["reported"])
+    assert "r2" not in stores[0].cursor["reported"]
     assert [number for number, _ in runner.events] == [1]
 
 
@@ -286,8 +286,8 @@ async def test_a_watcher_that_leaves_during_a_report_gets_all_again(monkeypatch:
         server._script[:] = [page(1, 2, 3, 4, 5, 6)]
         await until(lambda: len(runner.events) == 6)
         runner.confirm()
-        await until(lambda: "r4" in stores[1].cursor["told"])
-        assert "r2" not in stores[0].cursor["told"]
+        await until(lambda: "r4" in stores[1].cursor["reported"])
+        assert "r2" not in stores[0].cursor["reported"]
         # It comes back, perhaps on another triggerer.
         runner.start(0, watcher(stores[0]))
         server._script[:] = [page(1, 2, 3, 4, 5, 6, 7)]
@@ -305,10 +305,10 @@ def subscriber(store: Store) -> Subscriber:
 async def test_the_cursor_of_a_watcher_that_left_early_is_not_stored() -> None:
     stores = [Store(), Store()]
     there, gone = (subscriber(store) for store in stores)
-    report = EventBatch({each: ([{"run_id": "r1"}], {"told": "r1"}) for each in (there, gone)})
+    report = EventBatch({each: ([{"run_id": "r1"}], {"reported": "r1"}) for each in (there, gone)})
     report.take(there)
     await report.confirm()
-    assert [store.kept for store in stores] == [{"key": {"told": "r1"}}, {}]
+    assert [store.kept for store in stores] == [{"key": {"reported": "r1"}}, {}]
 
 
 async def test_a_held_back_event_is_not_sent_to_a_watcher_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +316,7 @@ async def test_a_held_back_event_is_not_sent_to_a_watcher_that_left(monkeypatch:
     sent: list[EventBatch] = []
     stays, goes = subscriber(Store()), subscriber(Store())
     for each in (goes, stays):
-        part = each.give([{"run_id": "r1"}, {"run_id": "r2"}], {"told": "r2"}, sent.append)
+        part = each.give([{"run_id": "r1"}, {"run_id": "r2"}], {"reported": "r2"}, sent.append)
         # The cursor covers more than is told now.
         assert part == ([{"run_id": "r1"}], None)
     goes.leave()
@@ -425,9 +425,9 @@ async def test_alone_it_gives_the_same_and_leaves_nothing(monkeypatch: pytest.Mo
         stream: Any = watcher(store).run()
         event = await anext(stream)
         assert event.payload["run_id"] == "r2"
-        assert "r2" not in store.cursor["told"]
+        assert "r2" not in store.cursor["reported"]
         following = asyncio.ensure_future(anext(stream))
-        await until(lambda: "r2" in store.cursor["told"])
+        await until(lambda: "r2" in store.cursor["reported"])
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         await stream.aclose()
@@ -444,4 +444,4 @@ async def test_watchers_restart_if_events_are_not_stored_in_time(
         runner.start(1, watcher(store))
         await until(runner.tasks[1].done)
         assert runner.tasks.pop(1).exception() is not None
-        assert "r2" not in store.cursor["told"]
+        assert "r2" not in store.cursor["reported"]

@@ -182,7 +182,7 @@ def test_a_trigger_polls_once_more_before_it_names_running_runs(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(trigger_module, "LAST_LOOK_SECONDS", 0.5 if reply.delay else 60)
+    monkeypatch.setattr(trigger_module, "LAST_POLL_SECONDS", 0.5 if reply.delay else 60)
     requested = Batch("elt_stream", waiting=[RunRef("elt_stream", "s", "orders", status_url=STATUS_URL)])
     with ScriptedServer([reply]) as server:
         connect(monkeypatch, server.url)

@@ -128,9 +128,9 @@ def test_a_sync_that_is_not_there_is_told_by_the_service() -> None:
 
 
 @pytest.mark.parametrize("error", [LOST, BROKEN])
-@pytest.mark.parametrize("looks", [1, 2])
-def test_reports_without_a_response_are_not_sent_again(error: DatapipeError, schedule: int) -> None:
-    asked = service(error, streams=[*[[]] * schedule, ["a", "b"]])
+@pytest.mark.parametrize("polls", [1, 2])
+def test_reports_without_a_response_are_not_sent_again(error: DatapipeError, polls: int) -> None:
+    asked = service(error, streams=[*[[]] * polls, ["a", "b"]])
     result = created(asked, [report("A"), report("B")])
     assert actions(result) == [("A", "created", "a"), ("B", "created", "b")]
     assert len(sent(asked)) == 1

@@ -298,7 +298,7 @@ def test_a_change_between_record_and_pause_is_refused() -> None:
     service, owner = new("transform")
     owner.note()
     service.thing["cron_expression"] = "0 9 * * *"
-    with pytest.raises(ScheduleChangedError, match="Clear the task that noted it"):
+    with pytest.raises(ScheduleChangedError, match="Clear the task that took the snapshot"):
         owner.pause()
     assert service.thing["cron_expression"] == "0 9 * * *"
 
@@ -343,14 +343,14 @@ def test_a_paused_schedule_has_one_owner(kind: str) -> None:
     first.note()
     second.note()
     first.pause()
-    with pytest.raises(ScheduleOwnedError, match=f"{OURS[:4]}.* is what another DAG run"):
+    with pytest.raises(ScheduleOwnedError, match=f"is paused already.* by {OURS[:4]}"):
         second.pause()
     with pytest.raises(ScheduleOwnedError):
         second.note()
     # Its teardown runs all the same, and changes nothing, whatever if_changed says.
     owned = service.state
     for if_changed in ("fail", "keep", "restore"):
-        with pytest.raises(ScheduleOwnedError, match="left as it is, whatever if_changed says"):
+        with pytest.raises(ScheduleOwnedError, match="Nothing was changed, regardless of if_changed"):
             second.restore(if_changed)
         assert service.state == owned
     assert marks(service) == {OURS}
@@ -470,7 +470,7 @@ def test_a_failed_attachment_to_an_orchestration_is_an_error(monkeypatch: pytest
 def test_a_paused_schedule_without_a_record_is_an_error() -> None:
     _, owner = taken("elt_sync")
     owner.begun = owner.kept = None
-    with pytest.raises(ScheduleLostError, match="Give it its schedule again"):
+    with pytest.raises(ScheduleLostError, match="Set the schedule in the service"):
         owner.note()
 
 

@@ -176,7 +176,7 @@ def test_work_that_ends_during_a_step_keeps_the_engine_busy(context: Context, mo
     executor = Scripted(context, [], load=lambda _: released.wait(10))
     engine = executor.engine
     has_work: list[bool] = []
-    monkeypatch.setattr(engine._schedule, "note", lambda **noted: has_work.append(noted["has_work"]))
+    monkeypatch.setattr(engine._idle, "note", lambda **noted: has_work.append(noted["has_work"]))
     advance = orchestration.advance
 
     def advance_then_end(given: Context) -> Timestamp | None:

@@ -13,7 +13,7 @@ PLACES = {"orders": "shop.orders", "people": "shop.people"}
 
 
 @pytest.mark.parametrize(
-    ("sql", "columns", "told"),
+    ("sql", "columns", "reported"),
     [
         ("SELECT id, total AS amount FROM {{orders}}", ["id", "amount"], {"id": ["o.id"], "amount": ["o.total"]}),
         # A table without an alias goes by its own name.

@@ -156,10 +156,10 @@ def poll(
             failure = error
 
 
-def cursor_after(service: Service, source: EventSource, schedule: int = 3) -> dict[str, Any]:
+def cursor_after(service: Service, source: EventSource, polls: int = 3) -> dict[str, Any]:
     """Return the cursor of a watcher that has seen the current state."""
     cursor: dict[str, Any] | None = None
-    for _ in range(schedule):
+    for _ in range(polls):
         ((_, cursor),) = poll(service, source, Subscription(None, cursor))
     assert cursor is not None
     service.asked.clear()
@@ -300,11 +300,11 @@ class Watching(RuleBasedStateMachine):
 
     @invariant()
     def nothing_from_before_is_told(self) -> None:
-        if hasattr(self, "told"):
+        if hasattr(self, "reported"):
             assert not self.before & self.reported.keys()
 
     def teardown(self) -> None:
-        if not hasattr(self, "told"):
+        if not hasattr(self, "reported"):
             return
         for _ in range(2):
             self.poll(stores=True)
@@ -386,15 +386,15 @@ def test_a_sync_costs_one_request_while_nothing_changes() -> None:
     assert service.asked["elt_stream_runs.list"] == 1
 
 
-@pytest.mark.parametrize(("stale", "looks"), [("going", 3), ("absent", 1)])
-def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, schedule: int) -> None:
+@pytest.mark.parametrize(("stale", "polls"), [("going", 3), ("absent", 1)])
+def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, polls: int) -> None:
     service = Service("elt_stream", ["a", "b"], runs=[Run(0, "a", 1.0)])
     source = SyncEventSource("y")
     cursor = cursor_after(service, source)
     service.runs[0].ended, service.runs[0].status = 100.0, "COMPLETED"
     service.stale = {"r0": stale}
     reported: list[dict[str, Any]] = []
-    for _ in range(schedule):
+    for _ in range(polls):
         ((reported, cursor),) = poll(service, source, Subscription(None, cursor))
         # Known as going, it is looked at itself where the list does not show it: that is behind, too.
         assert reported == [] or stale == "absent"

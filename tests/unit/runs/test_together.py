@@ -88,7 +88,7 @@ def service() -> Iterator[Service]:
 
 
 def own_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "datapipe-together"]
+    return [thread for thread in threading.enumerate() if thread.name == "datapipe-concurrent-flows"]
 
 
 async def name_of(orchestration_id: str) -> str:
@@ -149,7 +149,7 @@ def test_a_signal_during_the_start_of_the_thread_ends_it(
     stopped = threading.Event()
 
     def stop_during_start(thread: threading.Thread) -> None:
-        if thread.name == "datapipe-together":
+        if thread.name == "datapipe-concurrent-flows":
             if when != "before the thread exists":
                 start(thread)
             if when == "after it has begun":
@@ -158,7 +158,7 @@ def test_a_signal_during_the_start_of_the_thread_ends_it(
         start(thread)
 
     def run_late(thread: threading.Thread) -> None:
-        if thread.name == "datapipe-together" and when == "before it begins":
+        if thread.name == "datapipe-concurrent-flows" and when == "before it begins":
             assert stopped.wait(LIMIT)
         run(thread)
 

@@ -35,7 +35,7 @@ from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.flows import Flow, Sleep
-from airflow_provider_datapipe.runs import batch as batch_module
+from airflow_provider_datapipe.runs import batch_flows
 from airflow_provider_datapipe.runs.backoff import is_of_connection
 from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
 from airflow_provider_datapipe.runs.batch_flows import wait_for_some
@@ -332,7 +332,7 @@ class Waiting(RuleBasedStateMachine):
         assert steps is not None
         while True:
             try:
-                with patch.object(batch_module, "PollSchedule", _Recorded):
+                with patch.object(batch_flows, "PollSchedule", _Recorded):
                     step = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration:
                 self._check_ends()

@@ -190,6 +190,8 @@ def test_steps_of_one_gather_can_be_executed_together() -> None:
 
     def together(given: Any) -> list[str]:
         several.append(given)
+        for flow in given:
+            flow.close()
         return ["by", "others"]
 
     assert one_by_one == ["A", "B"]

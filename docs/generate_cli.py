@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from datapipe_local.cli.program.program import _parser as local_parser
-
 from airflow_provider_datapipe.cli.program import _parser as datapipe_parser
+from datapipe_local.cli.program import _parser as local_parser
 
 
 def page() -> str:

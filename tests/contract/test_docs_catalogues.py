@@ -173,7 +173,7 @@ def test_the_reference_has_what_dags_import() -> None:
         "task_groups.DatapipeTaskGroup",
         "links.DatapipeLink",
         "retries.DatapipeRetryPolicy",
-        "runs.reference.RunResult",
+        "runs.models.RunResult",
     ):
         assert f":: airflow_provider_datapipe.{name}\n" in text
     assert "hooks.connection." not in text

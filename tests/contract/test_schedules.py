@@ -54,7 +54,7 @@ class Run:
         memory.pushed.clear()
         if hasattr(task, "snapshot"):
             name = task.task_id.partition("_")[0]
-            task.noted = self.memories[f"{name}_snapshot"].pushed["return_value"]
+            task.snapshot = self.memories[f"{name}_snapshot"].pushed["return_value"]
         result = run(task, memory)
         memory.xcom_push("return_value", result)
         return result

@@ -41,8 +41,8 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service, poll_interval=0.05)
     policy = StartPolicy(if_running=IfRunning.ATTACH, lost_response_timeout=0.5, search_interval=0.1)
     monkeypatch.setattr(DatapipeRunOperator, "_start_policy", lambda _: policy)
-    for module in ("change", "transform_bulk"):
-        monkeypatch.setattr(f"airflow_provider_datapipe.resources.{module}._SECOND_LOOK", 0.1)
+    for module in ("base", "transform_bulk"):
+        monkeypatch.setattr(f"airflow_provider_datapipe.resources.{module}._SECOND_POLL", 0.1)
 
 
 def deployment(**more: Any) -> TransformDeployOperator:

@@ -59,7 +59,7 @@ def test_operators_of_each_module_on_components(airflow: AirflowComponents, chan
 
 def test_each_example_without_components(changed: LocalService, dag_test: DagTest) -> None:
     connections = {CONNECTION: connection(changed.base_url, changed.api_key, poll_interval=0.2)}
-    tested = dag_test.run("all_changes", DAGS / "resources.py", connections)
+    tested = dag_test.run("all_changes", DAGS / "changes.py", connections)
     assert set(tested.states.values()) == {tested.state} == {"success"}, tested.output[-5000:]
     assert {label.removesuffix("[0]") for label in tested.results} == BY_NAME.keys()
     assert len([label for label in tested.results if label.endswith("[0]")]) == len({e.operator for e in EXAMPLES})

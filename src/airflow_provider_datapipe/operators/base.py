@@ -474,7 +474,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
 
 
 class DatapipeSingleRunOperator(DatapipeRunOperator):
-    """Base class of operators with one run. They return its :class:`~.runs.reference.RunResult`."""
+    """Base class of operators with one run. They return a :class:`~airflow_provider_datapipe.runs.models.RunResult`."""
 
     def _target(self) -> Flow[RunTarget]:
         """Return the resource whose run the task starts."""

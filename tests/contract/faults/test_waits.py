@@ -53,7 +53,7 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert defaults is not None
     assert defaults[-1] == missing.GRACE
     monkeypatch.setattr(WaitPolicy.__init__, "__defaults__", (*defaults[:-1], 0.6))
-    for module in ("missing", "patience"):
+    for module in ("missing_runs", "conditions.sensor_backoff"):
         monkeypatch.setattr(f"airflow_provider_datapipe.runs.{module}.GRACE", 0.6)
 
 

@@ -97,10 +97,10 @@ def shown(service: LocalService) -> dict[str, Any]:
 def test_setups_and_teardown_stand_around_the_tasks_of_the_page() -> None:
     dag = page()
     for name in ("shop", "crm"):
-        note, pause, restore = (dag.get_task(f"{name}_{which}") for which in ("note", "pause", "restore"))
-        assert (note.is_setup, pause.is_setup, restore.is_teardown) == (True, True, True)
-        assert pause.task_id in note.downstream_task_ids
-        assert {note.task_id, pause.task_id} <= restore.upstream_task_ids
+        snapshot, pause, restore = (dag.get_task(f"{name}_{which}") for which in ("snapshot", "pause", "restore"))
+        assert (snapshot.is_setup, pause.is_setup, restore.is_teardown) == (True, True, True)
+        assert pause.task_id in snapshot.downstream_task_ids
+        assert {snapshot.task_id, pause.task_id} <= restore.upstream_task_ids
         assert dag.get_task("load") in pause.get_flat_relatives(upstream=False)
         assert dag.get_task("send") in restore.get_flat_relatives(upstream=True)
         # What the DAG run is judged by: a teardown that decides alone would hide what failed before it.
@@ -168,7 +168,9 @@ def test_what_somebody_changed_is_kept_until_it_is_said(service: LocalService) -
     now.do(owned.snapshot)
     now.do(owned.pause)
     ask(service, "POST", "elt_syncs/shop", {"sync_interval": "0 9 * * *"})
-    with pytest.raises(ScheduleChangedError, match=r"sync_interval is '0 9 \* \* \*', was '0 3 \* \* \*'"):
+    with pytest.raises(
+        ScheduleChangedError, match=r"sync_interval is '0 9 \* \* \*' \(before the pause '0 3 \* \* \*'"
+    ):
         now.do(owned.restore)
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 9 * * *"
     owned.restore.if_changed = "restore"

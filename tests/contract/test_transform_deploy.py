@@ -116,9 +116,11 @@ def test_what_was_changed_and_not_published_is_published(name: str, kind: str, s
 
 
 def test_a_build_that_is_going_is_waited_for(service: LocalService) -> None:
+    service.runs({"minimum_duration": 3})
     path = f"{service.base_url}/transforms/there.table/publish"
     httpx.post(path, headers=service.headers).raise_for_status()
     result = run(deployment())
+    service.runs({"minimum_duration": SEED["runs"]["minimum_duration"]})
     assert (result["attached"], result["published"], result["status"]) == (True, False, "completed")
     assert publications(service, "there.table") == 1
 

@@ -252,9 +252,10 @@ class _PolledResource:
 
     async def _poll_once(self) -> None:
         subscribers = list(self.subscribers)
-        flow = self._source.poll([subscriber.subscription for subscriber in subscribers], time.time())
+        subscriptions = [subscriber.subscription for subscriber in subscribers]
+        now = time.time()
         async with self._poller.turn(in_doubt=self._failures > 0):
-            news = await run_async(flow, self._poller.send, asyncio.sleep)
+            news = await run_async(self._source.poll(subscriptions, now), self._poller.send, asyncio.sleep)
         parts: dict[Subscriber, SubscriberEvents] = {}
         for subscriber, (payloads, cursor) in zip(subscribers, news, strict=True):
             if subscriber not in self.subscribers:

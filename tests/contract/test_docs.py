@@ -103,7 +103,7 @@ RUN_BY = (
     (
         "docs/getting_started.md",
         "airflow standalone",
-        "tests/system/test_standalone.py::test_dag_of_getting_started_with_standalone",
+        "tests/system/test_getting_started.py::test_getting_started_with_the_wheel_and_one_file",
     ),
     ("docs/getting_started.md", "sh", f"{HERE}::test_five_minutes_lead_to_the_rows"),
     ("docs/getting_started.md", "python", f"{HERE}::test_five_minutes_lead_to_the_rows"),

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import DAG
 
 from tests.support.documents import Block, blocks
 
@@ -91,6 +90,9 @@ def page_blocks(page: str, language: str | None = None) -> list[Block]:
 
 def page_tasks(found: Iterable[Block], **dag_arguments: Any) -> dict[str, Any]:
     """Return the tasks of a DAG with code blocks of a page."""
+    # Tests of the local service load the conftest, too, and no Airflow.
+    from airflow.sdk import DAG
+
     with DAG("page", schedule=None, **dag_arguments) as dag:
         for block in found:
             exec(block.text, {})  # noqa: S102 - our own docs

@@ -210,7 +210,10 @@ def test_change_with_a_lost_response_is_made_once(
     fits(run(example.operator(task_id="t", **example.arguments)), example.again)
 
 
-def test_streams_whose_answer_was_lost_are_told_as_added(service: LocalService) -> None:
+def test_streams_whose_answer_was_lost_are_told_as_added(
+    service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, service, retry_budget=10)
     service.faults([{"method": "POST", "path": "/elt_syncs/*/source_streams", "drop": True, "when": "after"}])
     result = run(EltSyncAddStreamsOperator(task_id="t", sync_id="elt.grow", source_streams="rows"))
     assert result["details"]["added"] == ["rows"]

@@ -409,6 +409,8 @@ def test_webhook_connection_without_a_seed(api: Api, sender: httpx.Client) -> No
 
 
 def test_removed_table_fails_only_its_stream(api: Api) -> None:
+    offered = api.all_pages("/elt_syncs/open/available_source_streams")
+    assert [(one["name"], one["retired"]) for one in offered] == [("events", False), ("raw", False)]
     reauthorize(api, "raw")
     assert api.run_stream("open.events").status == "FAILED"
     states = {state["name"]: state for state in api.get("/elt_syncs/open/status")["source_streams"]}

@@ -11,7 +11,7 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,14 +32,16 @@ from tests.support.simulated_time import simulated_time
 from tests.support.tasks import Memory, context_of, copy_of, first_event, run, stored_and_made_again
 
 TaskKind = Literal["elt_stream", "elt_sync", "orchestration", "reverse_etl", "publish", "rematerialize"]
-TASK_KINDS: tuple[TaskKind, ...] = (
-    "elt_stream",
-    "elt_sync",
-    "orchestration",
-    "reverse_etl",
-    "publish",
-    "rematerialize",
-)
+#: Operator of each kind of task, and its argument.
+OPERATORS: dict[TaskKind, tuple[Callable[..., Any], str]] = {
+    "elt_stream": (EltStreamRunOperator, "stream_id"),
+    "elt_sync": (EltSyncRunOperator, "sync_id"),
+    "orchestration": (OrchestrationRunOperator, "orchestration_id"),
+    "reverse_etl": (ReverseEtlRunOperator, "reverse_etl_sync_id"),
+    "publish": (TransformPublishOperator, "transform_id"),
+    "rematerialize": (TransformRematerializeOperator, "transform_id"),
+}
+TASK_KINDS: tuple[TaskKind, ...] = tuple(OPERATORS)
 RESOURCE_KINDS: dict[TaskKind, ResourceKind] = {
     "elt_stream": "elt_stream",
     "elt_sync": "elt_stream",
@@ -115,19 +117,8 @@ class Case:
         }
         if self.option:
             given[OPTIONS[self.kind]] = True
-        match self.kind:
-            case "elt_stream":
-                return EltStreamRunOperator(stream_id="one", **given)
-            case "elt_sync":
-                return EltSyncRunOperator(sync_id="sync", **given)
-            case "orchestration":
-                return OrchestrationRunOperator(orchestration_id="one", **given)
-            case "reverse_etl":
-                return ReverseEtlRunOperator(reverse_etl_sync_id="one", **given)
-            case "publish":
-                return TransformPublishOperator(transform_id="one", **given)
-            case "rematerialize":
-                return TransformRematerializeOperator(transform_id="one", **given)
+        operator, argument = OPERATORS[self.kind]
+        return operator(**{argument: "sync" if self.kind == "elt_sync" else "one"}, **given)
 
     def service(self) -> Service:
         """Return the service, with earlier runs of each resource."""
@@ -372,22 +363,19 @@ def _false_successes(played: Played) -> Iterator[str]:
         for resource_id, report in reports.items():
             if report["outcome"] == "succeeded":
                 resource = played.service.resource(resource_id)
-                is_transform = resource.kind == "transform"
-                told = (
-                    _last_build(resource, attempt)
-                    if is_transform
-                    else played.service.run_with_id(report["run_id"] or "")
-                )
-                yield from _wrong_in_success(played, attempt, resource, report, told)
+                yield from _wrong_in_success(played, attempt, resource, report, _reported(played, attempt, report))
 
 
 def _origin(run: Run) -> Run:
     return run if run.continues is None else _origin(run.continues)
 
 
-def _last_build(transform: Resource, attempt: Attempt) -> Run | None:
-    builds = [build for build in transform.requested_runs if build.requested_at <= attempt.ended]
-    return builds[-1] if builds else None
+def _reported(played: Played, attempt: Attempt, report: dict[str, Any]) -> Run | None:
+    """Return the run of a report; of a transform, the last build."""
+    if RESOURCE_KINDS[played.case.kind] != "transform":
+        return played.service.run_with_id(report["run_id"] or "")
+    builds = played.service.resource("one").requested_runs
+    return next((build for build in reversed(builds) if build.requested_at <= attempt.ended), None)
 
 
 def _wrong_in_success(
@@ -412,12 +400,8 @@ def _wrong_in_success(
 def _false_failures(played: Played) -> Iterator[str]:
     """Find a run that was reported as failed, but had not failed."""
     for attempt in played.attempts:
-        for resource_id, report in _reports(played, attempt).items():
-            resource = played.service.resource(resource_id)
-            is_transform = resource.kind == "transform"
-            told = (
-                _last_build(resource, attempt) if is_transform else played.service.run_with_id(report["run_id"] or "")
-            )
+        for report in _reports(played, attempt).values():
+            told = _reported(played, attempt, report)
             if told is None or report["outcome"] not in ("failed", "canceled", "partial"):
                 continue
             if told.finished_at > attempt.ended or _is_good(told):

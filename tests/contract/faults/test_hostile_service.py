@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
 from tests.support import hostile
 from tests.support.examples import scaled
 from tests.support.hostile import Faults, HostileServer, Kind, Plan, Service, Window
 from tests.support.hostile_cases import (
     LATENCY,
+    OPERATORS,
     OPTIONS,
     TASK_KINDS,
     Attempt,
@@ -141,21 +139,10 @@ LOCAL_FAULTS: dict[str, Faults] = {
 LATEST = 180.0
 
 
-def tasks_of(resources: dict[str, Kind], **given_to_all: Any) -> list[Any]:
-    """Return a deferred task for each resource."""
-    made: list[Any] = []
-    for name, kind in resources.items():
-        options = {"task_id": name, "deferrable": True, "timeout": 7_200.0, **given_to_all}
-        match kind:
-            case "elt_stream":
-                made.append(EltStreamRunOperator(stream_id=name, **options))
-            case "orchestration":
-                made.append(OrchestrationRunOperator(orchestration_id=name, **options))
-            case "reverse_etl":
-                made.append(ReverseEtlRunOperator(reverse_etl_sync_id=name, **options))
-            case "transform":
-                made.append(TransformPublishOperator(transform_id=name, **options))
-    return made
+def task_of(name: str, kind: Kind) -> Any:
+    """Return a deferred task for a resource."""
+    operator, argument = OPERATORS["publish" if kind == "transform" else kind]
+    return operator(task_id=name, deferrable=True, timeout=7_200.0, **{argument: name})
 
 
 @pytest.mark.slow
@@ -173,7 +160,7 @@ def test_faulty_resource_leaves_other_waits_alone(faulty: Kind, fault: str) -> N
             parent = {"parent_id": "sync"} if kind == "elt_stream" else {}
             plan = Plan(duration=100.0 + 20 * number, delay=5.0)
             service.add(kind, name, plans=(plan,), faults=faults, **parent)
-        attempts = play_together(service, tasks_of(resources), servers)
+        attempts = play_together(service, [task_of(*each) for each in resources.items()], servers)
     for name, attempt in zip(resources, attempts, strict=True):
         (started,) = service.runs_of(name)
         if name != "faulty":
@@ -200,7 +187,7 @@ def played_with(
         with HostileServer(service) as server:
             servers.append(server)
             for _ in range(starts):
-                httpx.post(f"{server.url}/orchestrations/one/request_run", headers=key_of(server), trust_env=False)
+                post(server, "/orchestrations/one/request_run")
         time.sleep(500.0)
         runs = service.runs_of("one")
         if result is not None:
@@ -208,8 +195,11 @@ def played_with(
         return Played(case, service, [Attempt(began, time.time(), result, error)])
 
 
-def key_of(server: HostileServer) -> dict[str, str]:
-    return {"x-api-key": server.api_key}
+def send(method: str, server: HostileServer, path: str) -> httpx.Response:
+    return httpx.request(method, f"{server.url}{path}", headers={"x-api-key": server.api_key}, trust_env=False)
+
+
+get, post = partial(send, "GET"), partial(send, "POST")
 
 
 GOOD = Plan(duration=100.0)
@@ -260,16 +250,12 @@ def test_hostile_service_imports_nothing_of_ours() -> None:
     assert all(name.startswith("tests.support.hostile.") for name in ours)
 
 
-def get(server: HostileServer, path: str) -> httpx.Response:
-    return httpx.get(f"{server.url}{path}", headers=key_of(server), trust_env=False)
-
-
 def test_orchestration_runs_are_ordered_by_due_date() -> None:
     service = Service()
     nightly = service.add("orchestration", "nightly", faults=Faults(planned=1))
     service.add_history(nightly, 3_600.0)
     with HostileServer(service) as server:
-        httpx.post(f"{server.url}/orchestrations/nightly/request_run", headers=key_of(server), trust_env=False)
+        post(server, "/orchestrations/nightly/request_run")
         runs = get(server, "/orchestration_runs?orchestration_id=nightly").json()["data"]
     assert [run["status"] for run in runs] == ["NOT_STARTED", "RUNNING", "COMPLETED"]
     assert sorted((run["due_at"] for run in runs), reverse=True) == [run["due_at"] for run in runs]
@@ -279,8 +265,7 @@ def test_replica_does_not_know_a_new_run() -> None:
     service = Service()
     service.add("orchestration", "nightly", faults=Faults(lags=(30.0,)))
     with HostileServer(service) as server:
-        url = f"{server.url}/orchestrations/nightly/request_run"
-        run_id = httpx.post(url, headers=key_of(server), trust_env=False).json()["id"]
+        run_id = post(server, "/orchestrations/nightly/request_run").json()["id"]
         assert get(server, f"/orchestration_runs/{run_id}").status_code == 404
         assert get(server, "/orchestration_runs?orchestration_id=nightly").json()["data"] == []
 
@@ -298,8 +283,7 @@ def test_second_request_for_a_stream_gets_409() -> None:
     service = Service()
     service.add("elt_stream", "orders", parent_id="sync", plans=(Plan(delay=60.0),))
     with HostileServer(service) as server:
-        url = f"{server.url}/elt_streams/orders/request_run"
-        first, second = (httpx.post(url, headers=key_of(server), trust_env=False) for _ in range(2))
+        first, second = (post(server, "/elt_streams/orders/request_run") for _ in range(2))
     assert (first.status_code, second.status_code) == (200, 409)
     assert "active_run_id" not in second.json()
     assert json.loads(first.text)["status_url"].startswith("/elt_stream_runs?elt_stream_id=orders&")

@@ -107,7 +107,8 @@ class FailingService(WaitedRun):
     def __init__(self, started_at: str, snapshot_started_at: str) -> None:
         times = {"started_at": started_at, "finished_at": "2026-03-01T10:05:00.000Z"}
         super().__init__(-1, fields={"status": "FAILED", **times})
-        latest = {"status": "FAILED", "started_at": snapshot_started_at, "error_message": "the reason"}
+        times = {"started_at": snapshot_started_at}
+        latest = {"bytes_synced": 0, "status": "FAILED", "error_message": "the reason", **times}
         self.status = {"elt_sync_id": "y", "source_streams": [{"name": "orders", "latest_sync": latest}]}
 
     def _answer(self, request: Seen) -> Reply | None:

@@ -209,6 +209,14 @@ def test_a_redirect_is_not_followed(send: Send) -> None:
     assert other.seen == []
 
 
+def test_a_request_for_another_origin_is_rejected_unsent(send: Send) -> None:
+    request = elt_stream_runs.list_("s")
+    elsewhere = Request(request.endpoint, request.path, request.query, origin="https://evil.example")
+    with ScriptedServer([Reply()]) as server, pytest.raises(ProtocolError, match="one origin only"):
+        send(settings_for(server), elsewhere)
+    assert server.seen == []
+
+
 def test_pages_are_followed_in_both_spellings() -> None:
     pages = [
         Reply(body={"data": [RUN | {"id": "1"}], "hasMore": True, "nextCursor": "a"}),

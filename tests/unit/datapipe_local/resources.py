@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from datapipe_local.clock import Clock, Timestamp, later
@@ -38,27 +39,20 @@ class SetClock(Clock):
 
 
 class Resources:
-    """Creates resources in a store, with the orchestrations ``nightly`` and ``weekly``, and the connection ``data``."""
+    """Creates resources in a store, with orchestrations, and the connection ``data``."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, orchestrations: Iterable[str] = ("nightly", "weekly")) -> None:
         self.store = store
-        for name in ("nightly", "weekly"):
+        for name in orchestrations:
             store.orchestrations.insert(Orchestration(id=name, name=name, cron_schedule="0 2 * * *", **TIMES))
         store.connections.insert(
             Connection(id="data", integration_id="files", label="Data", settings={}, created_at=NOW)
         )
 
-    def sync(self, name: str, *streams: str, attached: str | None = "nightly", enabled: bool = True) -> None:
+    def sync(self, name: str, *streams: str, attached: str | None = "nightly", **more: Any) -> None:
+        fields: dict[str, Any] = {"connection_id": "data", "sync_interval": None, "enabled": True, **more}
         self.store.elt_syncs.insert(
-            EltSync(
-                id=name,
-                connection_id="data",
-                destination_schema_name=name,
-                sync_interval=None,
-                enabled=enabled,
-                orchestration_workflow_id=attached,
-                **TIMES,
-            )
+            EltSync(id=name, destination_schema_name=name, orchestration_workflow_id=attached, **TIMES, **fields)
         )
         for stream in streams:
             self.store.elt_streams.insert(
@@ -70,18 +64,17 @@ class Resources:
     ) -> None:
         sql = " ".join(f"{{{{{reference}}}}}" for reference in references)
         version = TransformVersion(id=f"v_{name}", transform_id=name, sql_template=sql, created_at=NOW)
+        fields: dict[str, Any] = {"folder_path": "", "materialization": "table", **more}
         self.store.transforms.insert(
             Transform(
                 id=name,
                 name=name,
-                folder_path="",
                 status="published" if published else "draft",
-                materialization="table",
                 latest_version_id=version.id,
                 published_version_id=version.id if published else None,
                 orchestration_workflow_id=attached,
                 **TIMES,
-                **more,
+                **fields,
             )
         )
         self.store.transform_versions.insert(version)

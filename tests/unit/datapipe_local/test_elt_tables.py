@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from datapipe_local.loads import Loads
-from datapipe_local.service import connections, elt_syncs, elt_tables
+from datapipe_local.service import elt_syncs, elt_tables
 from datapipe_local.service.context import Context
 from datapipe_local.warehouse import Place, Scan, WarehouseError
 from tests.unit.datapipe_local.file_loads import PLAIN
+from tests.unit.datapipe_local.resources import Resources
 
 PLACE = Place("shop", "people")
 
 
-def load(context: Context, sync_id: str, folder: Path) -> None:
-    """Create a sync, and load its table."""
-    connections.put(context, "data", integration_id="files", label="Data", settings={"path": "/"})
-    elt_syncs.put(
-        context,
-        sync_id,
-        connection_id="data",
-        destination_schema_name="shop",
-        sync_interval=None,
-        enabled=True,
-        orchestration_workflow_id=None,
-        elt_settings={},
-        start_date=None,
-    )
-    (folder / "numbers.csv").write_text("n\n1\n2\n")
-    elt_tables.note(context, sync_id, PLACE)
-    Loads(context.warehouse).whole(PLACE, Scan("read_csv", folder / "numbers.csv"), *PLAIN)
+@pytest.fixture
+def load(context: Context, tmp_path: Path) -> Callable[[str], None]:
+    """Return a function that creates a sync, and loads its table."""
+    (tmp_path / "numbers.csv").write_text("n\n1\n2\n")
+    made = Resources(context.store)
+
+    def load(sync_id: str) -> None:
+        made.sync(sync_id, attached=None)
+        elt_tables.note(context, sync_id, PLACE)
+        Loads(context.warehouse).whole(PLACE, Scan("read_csv", tmp_path / "numbers.csv"), *PLAIN)
+
+    return load
 
 
 def state(context: Context) -> tuple[bool, int]:
@@ -41,8 +40,8 @@ def state(context: Context) -> tuple[bool, int]:
     return exists, context.store.database.value("SELECT count(*) FROM doomed_tables")
 
 
-def test_a_table_in_use_is_removed_later(context: Context, tmp_path: Path) -> None:
-    load(context, "old", tmp_path)
+def test_a_table_in_use_is_removed_later(context: Context, load: Callable[[str], None]) -> None:
+    load("old")
     with elt_tables.held(context, PLACE):
         elt_syncs.delete(context, "old", with_tables=True)
         # A load is using it, and would create it again at once.
@@ -51,21 +50,21 @@ def test_a_table_in_use_is_removed_later(context: Context, tmp_path: Path) -> No
     assert state(context) == (False, 0)
 
 
-def test_a_promise_spares_the_next_table_of_that_name(context: Context, tmp_path: Path) -> None:
-    load(context, "old", tmp_path)
+def test_a_promise_spares_the_next_table_of_that_name(context: Context, load: Callable[[str], None]) -> None:
+    load("old")
     with elt_tables.held(context, PLACE):
         elt_syncs.delete(context, "old", with_tables=True)
         assert state(context) == (True, 1)
     with elt_tables.held(context, PLACE):
-        load(context, "new", tmp_path)
+        load("new")
     elt_tables.drop_doomed(context)
     assert state(context) == (True, 0)
     elt_syncs.delete(context, "new", with_tables=False)
     assert state(context) == (True, 0)
 
 
-def test_a_stopping_service_keeps_its_promise_later(context: Context, tmp_path: Path) -> None:
-    load(context, "old", tmp_path)
+def test_a_stopping_service_keeps_its_promise_later(context: Context, load: Callable[[str], None]) -> None:
+    load("old")
     context.warehouse.interrupt()
     elt_syncs.delete(context, "old", with_tables=True)
     context.warehouse.resume()

@@ -73,10 +73,10 @@ def start(context: Context) -> Iterator[Start]:
         executor.engine.stop()
 
 
-def owe(context: Context, *subjects: str, after: float = 0) -> None:
+def owe(context: Context, *subjects: str) -> None:
     for subject in subjects:
         if jobs.get(context, KIND, subject) is None:
-            jobs.add(context, KIND, subject, later(context.clock.now(), after))
+            jobs.add(context, KIND, subject, context.clock.now())
     context.wake.set()
 
 
@@ -97,37 +97,10 @@ def test_each_outcome_is_recorded(context: Context, start: Start) -> None:
     wait_for("no jobs are left", lambda: context.store.jobs.all() == [], limit=10)
 
 
-def test_later_jobs_do_not_block_others(context: Context, start: Start) -> None:
-    begin = time.monotonic()
-    owe(context, "late", after=0.3)
-    executor = start(late=lambda _: 2, soon=lambda _: 1)
-    executor.wait(2)
-    assert [subject for subject, *_ in executor.ended] == ["soon", "late"]
-    assert 0.25 < time.monotonic() - begin < 10
-
-
 def test_a_job_that_cannot_begin_does_not_block_others(context: Context, start: Start) -> None:
     owe(context, "never_begins")
     start(good=lambda _: 7).wait()
     assert [job.subject_id for job in context.store.jobs.all()] == ["never_begins"]
-
-
-def test_more_jobs_than_workers(start: Start) -> None:
-    at_once, most, guard = 0, 0, threading.Lock()
-
-    def work(_: Stop) -> None:
-        nonlocal at_once, most
-        with guard:
-            at_once += 1
-            most = max(most, at_once)
-        time.sleep(0.01)
-        with guard:
-            at_once -= 1
-
-    subjects = sorted(f"s{number}" for number in range(40))
-    ended = start(**dict.fromkeys(subjects, work)).wait(40)
-    assert [subject for subject, *_ in ended] == subjects
-    assert 1 < most <= 8
 
 
 def test_an_outcome_that_could_not_be_recorded_is_later(start: Start) -> None:

@@ -145,11 +145,12 @@ class Disk(NamedTuple):
 def test_an_archive_that_would_fill_the_disk_is_refused(files: FileLoads, monkeypatch: pytest.MonkeyPatch) -> None:
     pack(files.folder / "a.csv.zip", {"a.csv": "id\n" + "1\n" * 1_000_000})
     pack(files.folder / "many.zip", {f"{n}.csv": "id\n1\n" for n in range(3)})
-    for module, name, value, origin, said in (
+    cases: list[tuple[Any, str, Any, dict[str, Any], str]] = [
         (archives, "_LARGE", 1_000_000, {"file": "a.csv.zip"}, r"would become 2000003 bytes, \d+ times as many"),
         (shutil, "disk_usage", lambda _: Disk(2_000_002), {"file": "a.csv.zip"}, "there is no room for them"),
         (archives, "_MOST_FILES", 2, {"files": "many.zip"}, "holds 3 files, more than 2"),
-    ):
+    ]
+    for module, name, value, origin, said in cases:
         with monkeypatch.context() as patched:
             patched.setattr(module, name, value)
             with pytest.raises(RunError, match=said):

@@ -1,4 +1,4 @@
-"""Forms that are read off a settings schema: what is typed becomes settings, and settings stand in it again."""
+"""Tests of forms that are derived from a settings schema: input becomes settings, and settings become input."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_every_integration_has_a_name_and_a_form(integration: Any) -> None:
     assert schema.keys() <= {"$schema", "title", "type", "properties", "required", "dependencies"}
     assert schema["title"] == integration.name != integration.id
     assert "$ref" not in str(schema)
-    # What everybody has to fill in is asked for by fields; only tables that have columns are too much for them.
+    # Required settings have fields of their own, except the tables of generated data, which have columns.
     written = [one.name for one in fields_of(schema) if one.required and one.kind == Kind.WRITTEN]
     assert written == (["tables"] if integration.id == "generated" else [])
 
 
-def test_each_kind_of_value() -> None:
+def test_each_kind_of_field_is_parsed() -> None:
     fields = fields_of(settings_schema(All))
     assert {one.name: one.kind for one in fields} == {
         "text": Kind.TEXT,
@@ -74,7 +74,7 @@ def test_each_kind_of_value() -> None:
 
 
 @given(TABLES)
-def test_settings_stand_in_the_form_but_for_secrets(tables: list[dict[str, str]]) -> None:
+def test_a_form_shows_settings_without_secrets(tables: list[dict[str, str]]) -> None:
     basic = {"method": "basic", "username": "ann", "password": "s3cret"}
     given_ = shown(WEBHOOK, {"authentication": basic, "tables": tables})
     assert "s3cret" not in str(given_)
@@ -89,7 +89,7 @@ def test_a_password_in_an_address_is_a_secret() -> None:
 
 
 @given(TABLES, st.lists(st.integers(0, 99), min_size=5, max_size=5, unique=True))
-def test_empty_rows_do_not_count(tables: list[dict[str, str]], numbers: list[int]) -> None:
+def test_empty_rows_are_omitted(tables: list[dict[str, str]], numbers: list[int]) -> None:
     places = sorted(numbers)
     typed = {f"tables.{number}.sync_mode": "unpacked" for number in range(99)}
     typed |= {
@@ -99,24 +99,18 @@ def test_empty_rows_do_not_count(tables: list[dict[str, str]], numbers: list[int
     }
     found = read(WEBHOOK, typed)
     assert found.settings["tables"] == tables
-    # Wrong is what is shown as wrong: the rows have the numbers that the settings have.
+    # The rows have the numbers that errors in the settings have.
     assert {name: text for name, text in found.given.items() if name.endswith(".name")} == {
         f"tables.{number}.name": table["name"] for number, table in enumerate(tables)
     }
 
 
-@given(st.dictionaries(st.text() | st.from_regex(r"tables\.[0-9]{1,6}\.(name|x)"), st.text()))
-def test_anything_can_be_typed(typed: dict[str, str]) -> None:
-    found = read(WEBHOOK, typed)
-    html = FormHtml(found.given, found.problems, once_more=False).fields(WEBHOOK)
-    assert "<script" not in html.lower()
-
-
-@given(st.text())
-def test_nothing_that_is_typed_is_html(text: str) -> None:
+@given(st.dictionaries(st.text() | st.from_regex(r"tables\.[0-9]{1,6}\.(name|x)"), st.text()), st.text())
+def test_no_input_is_html(typed: dict[str, str], text: str) -> None:
     hostile = f'"><script>{text}</script>'
     names = ["tables.0.name", "authentication.basic.username", "authentication.method"]
-    problems = dict.fromkeys(names, hostile)
-    html = FormHtml(dict.fromkeys(names, hostile), problems, once_more=True).fields(WEBHOOK)
-    assert "<script" not in html
-    assert "&lt;script&gt;" in html
+    found = read(WEBHOOK, typed)
+    for given_, problems in ((found.given, found.problems), (dict.fromkeys(names, hostile),) * 2):
+        html = FormHtml(given_, problems, once_more=bool(problems)).fields(WEBHOOK)
+        assert "<script" not in html.lower()
+        assert problems is found.problems or "&lt;script&gt;" in html

@@ -208,10 +208,6 @@ def test_a_lasting_failure_fails_the_run(reply: Reply, said: str) -> None:
     assert "\n" not in str(failure.value)
 
 
-def error(message: str | None = None, **where: object) -> dict[str, object]:
-    return {**where, **({} if message is None else {"message": message})}
-
-
 def test_a_batch_is_one_array() -> None:
     sent = send_batch([Reply(200)], *MANY)
     assert (sent.outcomes, sent.batches) == ([None] * 8, [list(range(8))])
@@ -221,18 +217,25 @@ def test_a_batch_is_one_array() -> None:
 
 
 def test_an_accepted_batch_names_its_refused_records() -> None:
-    errors = [error("no\n name", index=1), error(record_id="3"), error("of two", record_id="5", index=4)]
+    errors = [
+        {"index": 1, "message": "no\n name"},
+        {"record_id": "3"},
+        {"record_id": "5", "index": 4, "message": "of two"},
+    ]
     sent = send_batch([Reply(207, {"errors": errors})], *MANY)
     assert sent.outcomes == [None, "no name", None, "The endpoint gave no reason.", "of two", None, None, None]
     assert len(sent.seen) == 1
 
 
 def test_refused_records_are_omitted_and_the_rest_is_resent() -> None:
-    script = [Reply(422, {"errors": [error("bad", index=1)]}), Reply(400, {"errors": [error("bad too", index=1)]})]
+    script = [
+        Reply(422, {"errors": [{"index": 1, "message": "bad"}]}),
+        Reply(400, {"errors": [{"index": 1, "message": "bad too"}]}),
+    ]
     sent = send_batch([*script, Reply(201)], *MANY[:4])
     assert sent.outcomes == [None, "bad", "bad too", None]
     assert sent.batches == [[0, 1, 2, 3], [0, 2, 3], [0, 3]]
-    sent = send_batch([Reply(422, {"errors": [error("x", index=0)]})], ZERO)
+    sent = send_batch([Reply(422, {"errors": [{"index": 0, "message": "x"}]})], ZERO)
     assert (sent.outcomes, sent.batches) == (["x"], [[0]])
 
 
@@ -257,22 +260,22 @@ def test_an_endpoint_without_batches_fails_the_run_at_once(status: int) -> None:
         assert len(server.seen) == 1
 
 
+UNCLEAR: list[Any] = [
+    ["?"],
+    {"0": "bad"},
+    [{"index": 8, "message": "x"}],
+    [{"index": -1, "message": "x"}],
+    [{"record_id": "9", "message": "x"}],
+    [{}],
+]
+
+
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
         (Reply(200, b"?" * 50, {"content-encoding": "gzip"}), "could not be reached"),
         (Reply(200, b"[" + b" " * (17 * 1024 * 1024)), "has more than 16,777,216 bytes"),
-        *(
-            (Reply(200, {"errors": errors}), "errors that name no record")
-            for errors in (
-                ["?"],
-                {"0": "bad"},
-                [error("x", index=8)],
-                [error("x", index=-1)],
-                [error("x", record_id="9")],
-                [{}],
-            )
-        ),
+        *((Reply(200, {"errors": errors}), "errors that name no record") for errors in UNCLEAR),
     ],
 )
 def test_an_unclear_answer_to_a_batch_fails_the_run(reply: Reply, said: str) -> None:
@@ -298,25 +301,6 @@ def test_requests_have_own_keys_that_their_tries_share() -> None:
     first, *others = keys(server)
     assert others[:3] == [first] * 3
     assert len({first, *others[3:]}) == 5
-
-
-@pytest.mark.parametrize("settings", [{}, BATCHES])
-def test_a_request_interrupted_by_a_kill_is_repeated(settings: dict[str, Any]) -> None:
-    records = [ZERO, ONE] if settings else [ZERO]
-    with ScriptedServer([Reply(201)]) as server:
-        killed = Process(server, settings=settings)
-        # The kill occurs after the answer, and before that is stored.
-        killed.destination.send(records)
-        second = Process(server, killed.noted[-1], settings=settings)
-        assert second.left == Unanswered(records)
-        assert second.send(*records) == [None] * len(records)
-        assert second.left is None
-        third = Process(server, second.noted[-1], settings=settings)
-        assert third.left is None
-        third.send(*records)
-    one, again, later = keys(server)
-    assert one == again != later
-    assert server.seen[0].body == server.seen[1].body
 
 
 def test_a_deletion_interrupted_by_a_kill_is_repeated() -> None:

@@ -247,8 +247,8 @@ class Runs(RuleBasedStateMachine):
             if all(self.ended.get(need) for need in self.needs[position]):
                 assert position in self.ended
 
-    @rule()
-    def end_all(self) -> None:
+    @rule(failed=st.booleans())
+    def end_all(self, failed: bool) -> None:
         """A run ends once all other jobs have ended."""
         for _ in range(2 * len(self.needs) + 2):
             for job in self.other_jobs().values():
@@ -256,8 +256,8 @@ class Runs(RuleBasedStateMachine):
             orchestration.advance(self.context)
             self.check()
             for position, job in self.own_jobs().items():
-                jobs.end(self.context, job, failed=False)
-                self.ended[position] = True
+                jobs.end(self.context, job, failed=failed)
+                self.ended[position] = not failed
         assert self.run.finished_at is not None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -19,7 +20,6 @@ from datapipe_local.service.context import Context
 from datapipe_local.store.records import JobKind, QueryPreview
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError, bytes_of
 
-ENDLESS = "SELECT count(*) FROM range(100000000000) a, range(100000) b WHERE a.range % 7 = b.range % 5"
 QUERIES = [
     "SELECT NAME FROM Shop.People ORDER BY 1",
     "SELECT count(*) FROM shop.people",
@@ -187,21 +187,14 @@ def done(context: Context, sql: str, *, seconds: float = 30.0) -> QueryPreview:
     return query_previews.get(context, created.id)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("query", [ENDLESS, "FROM range(3), (" + ENDLESS + ")", "SELECT 1 WHERE 1 = (" + ENDLESS + ")"])
-def test_a_query_that_takes_too_long_fails(context: Context, query: str) -> None:
-    failed = done(context, query, seconds=0.2)
-    assert failed.status == "FAILED"
-    assert failed.error == (
-        "The query took longer than 0.2 seconds: have it read less, or raise --preview-time-limit of the service."
-    )
-    assert done(context, "SELECT 1 AS x").rows == [{"x": 1}]
-
-
 def test_the_count_of_rows_has_the_same_time_limit(context: Context) -> None:
     # The first rows are found at once.
     failed = done(context, "SELECT * FROM range(100000000000) WHERE range % 3 = 1 AND hash(range) > 0", seconds=0.5)
-    assert "took longer than 0.5 seconds" in str(failed.error)
+    assert (failed.status, failed.error) == (
+        "FAILED",
+        "The query took longer than 0.5 seconds: have it read less, or raise --preview-time-limit of the service.",
+    )
+    assert done(context, "SELECT 1 AS x").rows == [{"x": 1}]
 
 
 def test_large_rows_are_fewer(context: Context) -> None:
@@ -221,13 +214,7 @@ def test_values_are_valid_in_json(context: Context) -> None:
     assert done(context, "FROM test_all_types()").status == "DONE"
 
 
-def test_sequences_cannot_be_advanced(context: Context) -> None:
-    with context.warehouse.cursor() as cursor:
-        cursor.execute("CREATE SEQUENCE numbers")
-    assert "nextval" in str(done(context, "SELECT nextval('numbers') AS n").error)
-
-
-def stored(context: Context, number: int, **fields: str) -> None:
+def stored(context: Context, number: int, **fields: Any) -> None:
     values = {"status": "DONE", "created_at": context.clock.now(), **fields}
     context.store.query_previews.insert(QueryPreview(id=str(number), dw_sql="SELECT 1", **values))
 

@@ -1,11 +1,11 @@
-"""An exported seed creates an equal home, whose export is the same."""
+"""Test of exported seeds: they create an equal home, whose export is the same."""
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -143,33 +143,19 @@ def contexts() -> Iterator[Context]:
             store.close()
 
 
-def definitions(store: Store) -> dict[str, list[dict[str, Any]]]:
-    """All that is defined, without when and by which ids of our own."""
-    tables = {
-        "connections": store.connections,
-        "orchestrations": store.orchestrations,
-        "elt_syncs": store.elt_syncs,
-        "elt_streams": store.elt_streams,
-        "transforms": store.transforms,
-        "reverse_etl_syncs": store.reverse_etl_syncs,
-    }
-    told = {
-        name: [
-            {
-                field: value
-                for field, value in dataclasses.asdict(record).items()
-                if not field.endswith(("_at", "version_id"))
-            }
-            for record in table.all("ORDER BY seq")  # type: ignore[attr-defined] # each of another record
+def definitions(store: Store) -> dict[str, Any]:
+    """Return all definitions and settings, without times and the IDs of versions."""
+    tables = ("connections", "orchestrations", "elt_syncs", "elt_streams", "transforms", "reverse_etl_syncs")
+    settings = ("schedules", "scheduling_delay", "syncs_per_connection")
+    found = {
+        table: [
+            {name: value for name, value in asdict(record).items() if not name.endswith(("_at", "version_id"))}
+            for record in getattr(store, table).all("ORDER BY seq")
         ]
-        for name, table in tables.items()
+        for table in tables
     }
     versions = [version.sql_template for version in store.transform_versions.all("ORDER BY seq")]
-    chosen = {
-        name: store.setting(name, default=None) or 0
-        for name in ("schedules", "scheduling_delay", "syncs_per_connection")
-    }
-    return {**told, "sql": versions, "settings": [chosen]}  # type: ignore[dict-item]
+    return {**found, "sql": versions, **{name: store.setting(name, default=None) or 0 for name in settings}}
 
 
 # Shrinking takes minutes, and the seeds are small.

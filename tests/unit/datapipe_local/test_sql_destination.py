@@ -46,7 +46,7 @@ class Database:
         )
         return self.opened[-1]
 
-    def run(self, *records: Record, **progress: Any) -> tuple[list[Outcome], str]:
+    def run(self, *records: Record, **progress: Any) -> tuple[list[Outcome], str | None]:
         """Insert into the log as one process, and return its outcomes and its checkpoint."""
         destination = self.open(INSERT, "log", **progress)
         outcomes = destination.send(records)

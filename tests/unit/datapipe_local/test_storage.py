@@ -1,4 +1,4 @@
-"""Failed writes: their detection, and the outage of the state."""
+"""Tests of failed writes: their detection, and the outage of the state."""
 
 from __future__ import annotations
 

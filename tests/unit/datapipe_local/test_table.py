@@ -14,6 +14,7 @@ from datapipe_local.store.records import Connection, EltStream
 from datapipe_local.store.store import Store
 from datapipe_local.store.table import Order, Position
 from tests.support.examples import scaled
+from tests.unit.datapipe_local.resources import TIMES, Resources
 
 T0 = "2026-11-21T09:00:00.000Z"
 
@@ -53,13 +54,7 @@ def test_invalid_cursors_are_refused(store: Store, cursor: str) -> None:
 
 
 def test_a_record_keeps_its_types(store: Store) -> None:
-    store.connections.insert(connection(1))
-    store.database.run(
-        "INSERT INTO elt_syncs (id, connection_id, destination_schema_name, enabled, settings, created_at, updated_at)"
-        " VALUES ('y', 'c1', 'raw', 1, '{}', ?, ?)",
-        T0,
-        T0,
-    )
+    Resources(store).sync("y")
     stream = EltStream(
         id="s",
         elt_sync_id="y",
@@ -68,8 +63,7 @@ def test_a_record_keeps_its_types(store: Store) -> None:
         incremental_primary_key_name=["id"],
         excluded_substreams=["x"],
         full_sync_always=True,
-        created_at=T0,
-        updated_at=T0,
+        **TIMES,
     )
     store.elt_streams.insert(stream)
     assert store.elt_streams.get("s") == stream

@@ -1,4 +1,4 @@
-"""Positions of references in SQL."""
+"""Tests of references in SQL templates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from datapipe_local.service import templates
         ("{{a\nb}}", ["a\nb"]),
     ],
 )
-def test_what_is_a_reference(template: str, tags: list[str]) -> None:
+def test_references_are_found(template: str, tags: list[str]) -> None:
     assert templates.tags(template) == tags
 
 
@@ -46,40 +46,43 @@ def test_what_is_a_reference(template: str, tags: list[str]) -> None:
         ("-- nothing", ""),
     ],
 )
-def test_what_becomes_of_it(template: str, sql: str) -> None:
+def test_references_are_replaced(template: str, sql: str) -> None:
     assert templates.filled(template, lambda tag: f"<{tag}>") == sql
 
 
 @given(st.text(alphabet="{}'\"-/*$e\\ a;\n", max_size=60))
-def test_only_what_is_told_is_replaced(template: str) -> None:
-    told = templates.tags(template)
+def test_only_found_references_are_replaced(template: str) -> None:
     seen: list[str] = []
 
     def name_of(tag: str) -> str:
         seen.append(tag)
         return ""
 
+    # References in comments after the last word do not count.
     templates.filled(template, name_of)
-    # What stands in comments behind the last word is not told either.
-    assert list(dict.fromkeys(seen)) == told
+    assert list(dict.fromkeys(seen)) == templates.tags(template)
 
 
 @pytest.mark.parametrize(
     "template", ["{{" + " " * 99_000, "'" * 99_999, "/*" * 49_000, "{{a" * 33_000, "e'" * 49_000, "-- x\n" * 19_000]
 )
-def test_long_ones_end(template: str) -> None:
-    # A search that goes back would take hours.
+def test_long_templates_are_parsed_in_time(template: str) -> None:
+    # With backtracking, this would take hours.
     assert set(templates.filled(template, str)) <= set(template)
     assert templates.tags(template) == []
 
 
-@pytest.mark.parametrize(("template", "said"), [("", "no SQL"), (" \n", "no SQL"), ("SELECT '\0'", "NUL")])
-def test_what_can_be_no_sql(template: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("", "no SQL"),
+        (" \n", "no SQL"),
+        ("SELECT '\0'", "NUL"),
+        ("x" * (templates.LONGEST + 1), "100001 characters: 100000 are the most"),
+    ],
+    ids=["empty", "blank", "NUL", "too long"],
+)
+def test_invalid_templates_are_refused(template: str, said: str) -> None:
+    templates.check("sql_template", "x" * templates.LONGEST)
     with pytest.raises(BadRequestError, match=f"sql_template: .*{said}"):
         templates.check("sql_template", template)
-
-
-def test_how_long_it_may_be() -> None:
-    templates.check("sql_template", "x" * templates.LONGEST)
-    with pytest.raises(BadRequestError, match="100001 characters: 100000 are the most"):
-        templates.check("sql_template", "x" * (templates.LONGEST + 1))

@@ -59,8 +59,17 @@ def exists(context: Context, place: Place) -> bool:
 def test_a_transform_cannot_read_itself(context: Context) -> None:
     put_published(context, "a", "SELECT 1 AS x")
     put(context, "a", "SELECT * FROM {{model.a}}")
-    with pytest.raises(BadRequestError, match=r"\{\{model\.a\}\}, which is this transform"):
+    with pytest.raises(
+        BadRequestError, match=r"'a' would depend on itself: .*\{\{model\.a\}\}, which is this transform"
+    ):
         publishing.publish(context, "a")
+
+
+def test_all_unknown_references_are_named(context: Context) -> None:
+    put_published(context, "customers", "SELECT 1 AS x")
+    put(context, "b", "SELECT * FROM {{model.custmers}}, {{raw.far.away}}")
+    with pytest.raises(BadRequestError, match=r"\(did you mean model\.customers\?\), \{\{raw\.far\.away\}\}:"):
+        publishing.publish(context, "b")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def run_id(sight: Sight | None) -> str | None:
     minute=st.integers(-1, 130),
     moment_of=MOMENTS_OF,
     good=st.booleans(),
-    size=st.integers(1, 9),
+    size=st.integers(1, 9) | st.just(100),
 )
 def test_it_is_the_first_one_however_the_list_is_cut_into_pages(
     runs: list[Past], minute: int, moment_of: MomentOf, good: bool, size: int
@@ -117,6 +117,12 @@ def test_only_the_pages_from_the_nearer_end_are_read(count: int, position: float
     assert run_id(found) == f"r{place}"
     from_start, from_end = place // size + 1, (count - place) // size + 1
     assert len(service.asked) <= 2 * min(from_start, from_end) + 2
+
+
+def test_the_two_ends_of_the_history_meet() -> None:
+    runs = [Past(f"r{number}", number, number + 0.5, "FAILED") for number in range(40)]
+    service = HistoryService({"s": [*runs, Past("good", 50, 51)]}, page_size=20)
+    assert run_id(find(service, After(at(0), succeeded=True))[0]) == "good"
 
 
 def test_a_run_of_now_costs_one_request() -> None:

@@ -20,10 +20,13 @@ from tests.support.simulated_waits import (
     FULL_PRICE_AFTER,
     PRICE,
     Case,
+    Family,
     adaptive,
     alike,
     drawn,
+    fixed,
     groups,
+    growing,
     looks_at,
     measure,
     part,
@@ -233,6 +236,25 @@ def test_without_a_history_no_fixed_interval_is_far_better() -> None:
 
     assert worst(NOTHING_KNOWN) < 1.4
     assert all(worst(name) > 1.8 for name in FIXED)
+
+
+@pytest.mark.parametrize("typical", [600, 1200])
+@pytest.mark.parametrize("family", [alike, growing])
+@pytest.mark.parametrize("known", [5, 20])
+def test_for_similar_runs_it_is_better_than_every_15_s(typical: float, family: Family, known: int) -> None:
+    cases = drawn(family, typical, 300, failing=0)
+    ours, every = measure(cases, adaptive(known)), measure(cases, fixed(15))
+    assert ours.looks < every.looks
+    assert part(ours.delays, 0.5) < part(every.delays, 0.5)
+    assert part(ours.delays, 0.95) < part(every.delays, 0.95)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_of_long_runs_it_sees_ends_sooner_than_every_60_s(family: Family) -> None:
+    cases = drawn(family, 3600, 150)
+    ours, every = measure(cases, adaptive(20)), measure(cases, fixed(60))
+    assert ours.looks < 1.75 * every.looks
+    assert part(ours.delays, 0.5) < 0.7 * part(every.delays, 0.5)
 
 
 @pytest.mark.parametrize("position", [0, 10, 19])

@@ -18,7 +18,7 @@ from tests.support.local_service import LocalService
 from tests.support.process_table import working_in
 from tests.system import seeds
 from tests.system.components import AirflowComponents
-from tests.system.dag_test import DagTest
+from tests.system.dag_test import DagTest, python_path
 from tests.system.demo import DAG, EXAMPLES, SEED, source_folder
 from tests.system.lineage_events import lineage_config
 from tests.system.metadata_database import metadata_database
@@ -140,8 +140,7 @@ def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> I
         down = f"http://127.0.0.1:{closed.getsockname()[1]}"
         env = {
             "AIRFLOW_CONN_FS_DEFAULT": "fs:///",
-            # DAGs of tests share tables with them.
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": python_path(),
             "AIRFLOW_CONN_DATAPIPE_DEFAULT": connection(service.base_url, service.api_key, poll_interval=0.5),
             "AIRFLOW_CONN_DATAPIPE_WRONG_KEY": connection(service.base_url, f"not-{service.api_key}"),
             "AIRFLOW_CONN_DATAPIPE_DOWN": connection(down, service.api_key, retry_budget=1),

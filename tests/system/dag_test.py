@@ -33,6 +33,11 @@ with open(answer, "w") as file:
 """
 
 
+def python_path() -> str:
+    """Return the path with which DAGs of tests import modules of tests, and the same provider as this process."""
+    return os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 @dataclass(frozen=True)
 class Tested:
     """State of a DAG run, states and results of its tasks by label, and the output of the process."""
@@ -56,8 +61,7 @@ class DagTest:
             "AIRFLOW__CORE__DAGS_FOLDER": str(file.parent),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-            # DAGs of tests share tables with them.
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONPATH": python_path(),
         }
         env |= {f"AIRFLOW_CONN_{conn_id.upper()}": value for conn_id, value in connections.items()}
         answer = self._folder / f"{dag_id}.json"

@@ -29,7 +29,7 @@ with DAG(
         "on_failure_callback": DatapipeFailureNotifier(**CHAT),
         # On a machine that is busy, Airflow may lose a task that starts.
         "on_retry_callback": DatapipeFailureNotifier(**CHAT),
-        "retries": 2,
+        "retries": 1,
         "retry_delay": timedelta(seconds=1),
     },
     # A DAG's callbacks run in Airflow's DAG processor, those of tasks in their workers.

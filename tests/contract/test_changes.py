@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -121,7 +121,7 @@ def executions(running: LocalService) -> dict[str, Execution]:
     return done
 
 
-def fits(result: Any, expected: dict[str, Any]) -> None:
+def fits(result: Any, expected: Mapping[str, Any]) -> None:
     if isinstance(result, Exception):
         raise result
     assert json.loads(json.dumps(result)) == result

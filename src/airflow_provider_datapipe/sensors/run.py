@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from airflow_provider_datapipe.sensors.base import DATA_INTERVAL_END, DatapipeSensor
-from airflow_provider_datapipe.sensors.resources import (
+from airflow_provider_datapipe.sensors.base import (
+    DATA_INTERVAL_END,
     DatapipeOrchestrationSensor,
     DatapipeReverseEtlSensor,
+    DatapipeSensor,
     DatapipeStreamSensor,
     DatapipeSyncSensor,
 )
@@ -46,7 +47,7 @@ class DatapipeAfterSensor(DatapipeSensor):
 
 class DatapipeRunSensor(DatapipeAfterSensor):
     """
-    Sensor for the end of a run. Returns its :class:`~airflow_provider_datapipe.runs.models.RunResult`.
+    Sensor for the end of a run. Returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
     By default, it waits for the first run that started (or ended) at or after a time, so that the result does not
     depend on the time of the poll. A run that did not succeed fails the sensor, or skips it with ``soft_fail`` or

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.elt_streams import (
+from airflow_provider_datapipe.operators.elt_changes import (
     EltStreamCancelFullRefreshOperator,
     EltStreamClearIntervalOperator,
     EltStreamDeleteOperator,
     EltStreamRequestFullRefreshOperator,
     EltStreamSetIntervalOperator,
-)
-from airflow_provider_datapipe.operators.elt_syncs import (
     EltSyncAddStreamsOperator,
     EltSyncAttachOperator,
     EltSyncCreateOperator,

@@ -15,12 +15,7 @@ from airflow.providers.common.sql.operators.sql import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.operators.query_previews import (
-    DatapipeCheckOperator,
-    DatapipeThresholdCheckOperator,
-    DatapipeValueCheckOperator,
-)
-from airflow_provider_datapipe.resources.checks import (
+from airflow_provider_datapipe.changes.checks import (
     CheckFailedError,
     bound,
     check_threshold,
@@ -29,6 +24,11 @@ from airflow_provider_datapipe.resources.checks import (
     first_row,
     number_of,
     tolerance_of,
+)
+from airflow_provider_datapipe.operators.query import (
+    DatapipeCheckOperator,
+    DatapipeThresholdCheckOperator,
+    DatapipeValueCheckOperator,
 )
 
 SQL = "SELECT 1 FROM {{raw.a.b}}"

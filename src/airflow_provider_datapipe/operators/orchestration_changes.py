@@ -1,0 +1,151 @@
+"""Operators that change orchestrations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_datapipe.arguments import exactly_one
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.changes.change import Change
+    from airflow_provider_datapipe.runs.steps import Steps
+
+
+class OrchestrationCreateOperator(DatapipeChangeOperator):
+    """
+    Create an orchestration. Its name identifies it.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param name: name of the orchestration. (templated)
+    :param cron_schedule: cron expression of five fields, UTC. (templated)
+    :param if_exists: policy if an orchestration of this name exists: ``update`` its schedule, ``keep`` it unchanged,
+        or ``fail``. (templated)
+
+    .. seealso:: interface.md, "POST /orchestrations".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "name",
+        "cron_schedule",
+        "if_exists",
+    )
+    endpoints = ("orchestrations.create", "orchestrations.update")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        cron_schedule: str,
+        if_exists: Literal["update", "keep", "fail"] = "update",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.name = name
+        self.cron_schedule = cron_schedule
+        self.if_exists = if_exists
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import orchestrations
+
+        return orchestrations.create(self.name, self.cron_schedule, self.if_exists)
+
+
+class OrchestrationUpdateOperator(DatapipeChangeOperator):
+    """
+    Change the name or the schedule of an orchestration. Omitted fields keep their values.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
+    :param new_name: the new name. (templated)
+    :param cron_schedule: the new cron expression of five fields, UTC. (templated)
+
+    .. seealso:: interface.md, "POST /orchestrations/{id}".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "orchestration_id",
+        "orchestration_name",
+        "new_name",
+        "cron_schedule",
+    )
+    endpoints = ("orchestrations.update",)
+
+    def __init__(
+        self,
+        *,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        new_name: str | None = None,
+        cron_schedule: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+        self.new_name = new_name
+        self.cron_schedule = cron_schedule
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import orchestrations
+
+        return orchestrations.update(
+            self.orchestration_id, self.orchestration_name, new_name=self.new_name, cron_schedule=self.cron_schedule
+        )
+
+
+class OrchestrationDeleteOperator(DatapipeChangeOperator):
+    """
+    Delete an orchestration. Its attached resources get the given schedule.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
+    :param cron_schedule: cron expression of five fields, UTC, for the resources that were attached. (templated)
+    :param if_missing: policy if the orchestration does not exist: ``succeed`` or ``fail``. (templated)
+
+    .. seealso:: interface.md, "DELETE /orchestrations/{id}".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "orchestration_id",
+        "orchestration_name",
+        "cron_schedule",
+        "if_missing",
+    )
+    endpoints = ("orchestrations.delete",)
+
+    def __init__(
+        self,
+        *,
+        cron_schedule: str,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        if_missing: Literal["succeed", "fail"] = "succeed",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+        self.cron_schedule = cron_schedule
+        self.if_missing = if_missing
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import orchestrations
+
+        return orchestrations.delete(
+            self.orchestration_id,
+            self.orchestration_name,
+            self.cron_schedule,
+            self.if_missing,
+        )

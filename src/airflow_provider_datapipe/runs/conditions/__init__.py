@@ -1,1 +1,0 @@
-"""Conditions that sensors wait for."""

@@ -1,1 +1,0 @@
-"""Events for asset watchers: event sources, cursors, and the shared poller of a triggerer."""

@@ -1,1 +1,0 @@
-"""Lines of the task log about runs. Pure: no I/O, and no clock of its own."""

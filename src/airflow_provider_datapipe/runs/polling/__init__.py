@@ -1,1 +1,0 @@
-"""Polling of runs: the schedule of polls, bulk status requests, and the shared poller of a triggerer."""

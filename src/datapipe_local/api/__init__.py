@@ -1,1 +1,0 @@
-"""REST interface: routes, request bodies, response schemas and serializers."""

@@ -1,1 +1,0 @@
-"""Command line: init, serve, reset, status, export, query and schema."""

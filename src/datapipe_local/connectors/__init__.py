@@ -1,1 +1,0 @@
-"""Connectors: sources that streams read from, and destinations that reverse ETL syncs write to."""

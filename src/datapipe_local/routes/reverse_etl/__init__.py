@@ -1,0 +1,10 @@
+"""Routes of reverse ETL: syncs, destination catalogs, runs and failed records."""
+
+from fastapi import APIRouter
+
+from datapipe_local.routes.reverse_etl import failed_records, offers, runs, syncs
+
+router = APIRouter(tags=["reverse ETL"])
+# Fixed paths below /reverse_etl_syncs must precede the route with the sync ID.
+for part in (offers, syncs, runs, failed_records):
+    router.include_router(part.router)

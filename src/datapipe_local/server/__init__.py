@@ -1,1 +1,0 @@
-"""Server: application, process, authentication, error responses, logging and the OpenAPI document."""

@@ -1,1 +1,0 @@
-"""Warehouse: the DuckDB file, loads into it, and queries of users over it."""

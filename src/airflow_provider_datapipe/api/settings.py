@@ -170,4 +170,6 @@ def origin_of(url: str) -> str:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
         return url
+    # httpx removes the default port of lowercase schemes only.
+    parsed = parsed.copy_with(scheme=parsed.scheme)
     return f"{parsed.scheme}://{parsed.netloc.decode('ascii')}"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs
 from airflow_provider_datapipe.api.errors import ProtocolError
+from airflow_provider_datapipe.api.settings import origin_of
 from airflow_provider_datapipe.api.status_url import status_request, status_url_after
 
 LISTING = elt_stream_runs.list_("s")
@@ -67,3 +68,10 @@ def test_a_made_status_url_reads_back(run_id: str | None) -> None:
 def test_no_text_breaks_the_client(url: str) -> None:
     with contextlib.suppress(ProtocolError):
         assert status_request(url, LISTING).path == "/elt_stream_runs"
+
+
+@pytest.mark.parametrize(
+    "url", ["HTTPS://api.example.com:443/x", "https://API.example.com", "https://api.example.com:443"]
+)
+def test_spellings_of_one_origin_are_equal(url: str) -> None:
+    assert origin_of(url) == "https://api.example.com"

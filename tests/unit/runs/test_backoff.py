@@ -204,7 +204,7 @@ def test_delays_of_a_missing_resource_end_with_the_grace() -> None:
     assert all(1.5 * 2**n <= delay <= 3 * 2**n for n, delay in enumerate(delays[:-1]))
 
 
-def test_delays_double_up_to_a_limit_and_last_as_long_as_retry_after() -> None:
+def test_delays_double_up_to_a_limit_and_honor_retry_after() -> None:
     patience = Patience(NOW)
     assert [patience.failed(DOWN, NOW, 5) for _ in range(8)] == [5, 10, 20, 40, 80, 160, 300, 300]
     patience.answered(NOW)

@@ -358,7 +358,7 @@ def test_canceled_waits_leave_nothing_while_the_others_go_on() -> None:
 
 
 @pytest.mark.slow
-def test_all_that_are_canceled_during_hanging_requests_leave_nothing() -> None:
+def test_waits_canceled_during_hanging_requests_leave_nothing() -> None:
     with Scene(reverse_etl=100, streams=100) as scene:
         scene.server.hangs = ("/",)
 
@@ -371,7 +371,7 @@ def test_all_that_are_canceled_during_hanging_requests_leave_nothing() -> None:
         scene.disturb(cancel, after=15)
 
 
-def test_a_wait_that_begins_while_the_last_one_leaves_has_a_board() -> None:
+def test_a_wait_that_begins_as_the_last_one_leaves_has_a_board() -> None:
     with Scene(reverse_etl=40) as scene:
 
         async def main() -> None:

@@ -24,7 +24,7 @@ help:
 	@echo "make events       restart the triggerer while 500 runs end, and count the events"
 	@echo "make latency      seconds from the end of a run to the success of its task, by executor and mode"
 	@echo "make short-runs   500 short deferred tasks without retries on LocalExecutor"
-	@echo "make lint         ruff and mypy"
+	@echo "make lint         ruff, mypy, and measurements of the style"
 	@echo "make docs         build the documentation into docs/_build"
 	@echo "make bench        benchmarks"
 	@echo "make dist         wheel and sdist, checked, into dist"
@@ -114,6 +114,7 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python -m tests.packaging.style
 
 docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from airflow_provider_datapipe.cli.program import _parser as datapipe_parser
-from datapipe_local.cli import _parser as local_parser
+from datapipe_local.cli.program import _parser as local_parser
 
 
 def page() -> str:

@@ -28,7 +28,7 @@ OF_LOCAL_SERVICE = {
 }
 #: What is caught before anybody sees it: what it means is told by another error.
 INTERNAL = {
-    "Blocked": "another run is waited for",
+    "ActiveRunConflict": "the task waits for another run",
     "EnoughError": "lineage asks no more",
     "NotPostedError": "a notifier logs it, and goes on",
     "TooLarge": "becomes a ProtocolError",

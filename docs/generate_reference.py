@@ -60,14 +60,14 @@ PAGES = {
     "results": Page(
         "Results",
         (
-            "runs.reference",
+            "runs.models",
             "runs.sync",
             "runs.outcome",
-            "changes.change",
-            "changes.transforms",
-            "changes.transform_bulk",
-            "changes.query_previews",
-            "changes.custom_reports",
+            "resources.base",
+            "resources.transforms",
+            "resources.transform_bulk",
+            "resources.query_previews",
+            "resources.custom_reports",
             "webhook.delivery",
         ),
         "What tasks return (XCom ``return_value``), as JSON.",
@@ -100,14 +100,14 @@ INTERNAL = frozenset(
 #: Of modules that hold more than what a page is about: what of them it shows.
 ONLY = {
     "pipelines.snapshot": {"Node", "Snapshot"},
-    "runs.reference": {"RunResult", "RunReference"},
+    "runs.models": {"RunResult", "RunReference"},
     "runs.sync": {"SyncResult"},
     "runs.outcome": {"Outcome"},
-    "changes.change": {"Change", "IfExists"},
-    "changes.transforms": {"DeployResult"},
-    "changes.transform_bulk": {"BulkResult", "ItemResult"},
-    "changes.query_previews": {"QueryResult"},
-    "changes.custom_reports": {"ReportsResult", "ReportResult"},
+    "resources.base": {"Change", "IfExists"},
+    "resources.transforms": {"DeployResult"},
+    "resources.transform_bulk": {"BulkResult", "ItemResult"},
+    "resources.query_previews": {"QueryResult"},
+    "resources.custom_reports": {"ReportsResult", "ReportResult"},
     "webhook.delivery": {"IngestResult", "BatchResult", "Sent"},
     "api.request": {"Request", "Endpoint", "Repeat"},
     "api.client": {"Client"},
@@ -117,7 +117,7 @@ ONLY = {
 }
 
 #: Whose functions are for users; those of all others are what classes share.
-WITH_FUNCTIONS = ("assets", "decorators", "notifications", "operators.schedule", "task_groups")
+WITH_FUNCTIONS = ("assets", "decorators", "notifications", "operators.schedules", "task_groups")
 
 #: Whose methods are for users; of all others, Airflow or we ourselves call them.
 WITH_METHODS = ("hooks.", "pipelines.snapshot", "api.client", "api.async_client")

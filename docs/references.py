@@ -33,7 +33,7 @@ NOT_DOCUMENTED = {
     "airflow_provider_datapipe.api.models": "answers, which have the fields of the interface",
     "airflow_provider_datapipe.api.retry": "what the client is made of",
     "airflow_provider_datapipe.arguments": "forms of arguments, such as durations; the page on running has them",
-    "airflow_provider_datapipe.changes": "what operators are made of",
+    "airflow_provider_datapipe.resources": "what operators are made of",
     "airflow_provider_datapipe.hooks.connection": "what hooks are made of",
     "airflow_provider_datapipe.hooks.webhook_connection": "what hooks are made of",
     "airflow_provider_datapipe.notifications.post": "what notifiers are made of",

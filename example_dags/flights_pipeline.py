@@ -15,9 +15,9 @@ from __future__ import annotations
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.elt import EltSyncRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 
 with DAG(
     dag_id="flights_pipeline",

@@ -15,7 +15,7 @@ import pendulum
 from airflow.sdk import DAG, task
 
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from airflow_provider_datapipe.operators.elt import EltSyncRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
 
 with DAG(
     dag_id="shop_branches",

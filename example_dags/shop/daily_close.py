@@ -21,7 +21,7 @@ import pendulum
 from airflow.sdk import DAG, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_datapipe.operators.transform_changes import TransformDeployOperator
+from airflow_provider_datapipe.operators.transforms import TransformDeployOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 
 with DAG(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformPlanOperator
+from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator, TransformPlanOperator
 
 with DAG(
     dag_id="shop_deploy_models",

@@ -22,8 +22,8 @@ from airflow.providers.standard.sensors.time_delta import TimeDeltaSensor
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.reverse_etl_changes import ReverseEtlRetryFailedRecordsOperator
+from airflow_provider_datapipe.operators.reverse_etl_failed_records import ReverseEtlRetryFailedRecordsOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
 from airflow_provider_datapipe.triggers.events import FailedRecordsEventTrigger
 
 too_many = FailedRecordsEventTrigger("contacts", threshold=3, datapipe_conn_id="shop", poll_interval=10)

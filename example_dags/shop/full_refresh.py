@@ -14,8 +14,8 @@ import pendulum
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.query import QueryPreviewOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
 
 COUNT = "SELECT count(*) AS orders, max(updated_at)::text AS newest FROM {{raw.shop.orders}}"
 

@@ -14,11 +14,11 @@ import pendulum
 from airflow.sdk import DAG
 
 from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotifier
-from airflow_provider_datapipe.operators.elt import EltSyncRunOperator
-from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.schedule import owned_schedule
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.query_previews import DatapipeCheckOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.schedules import paused_schedule
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 
 with (
     DAG(
@@ -41,7 +41,7 @@ with (
     ) as dag,
     # The schedule of the service, which loads the shop every hour, is paused during the DAG run, so that the table is
     # built from the checked rows. It is restored after any outcome of the tasks.
-    owned_schedule("shop", elt_sync_id="shop"),
+    paused_schedule("shop", elt_sync_id="shop"),
 ):
     load = EltSyncRunOperator(task_id="load", sync_id="shop")
 

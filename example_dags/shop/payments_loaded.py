@@ -14,8 +14,8 @@ import pendulum
 from airflow.sdk import DAG, AssetWatcher, task
 
 from airflow_provider_datapipe.assets import elt_stream_asset, run_of
-from airflow_provider_datapipe.operators.query import QueryPreviewOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
 
 loaded = EltStreamRunEventTrigger("payments.payments", "payments", datapipe_conn_id="shop", poll_interval=10)

@@ -16,8 +16,8 @@ from typing import Any
 import pendulum
 from airflow.sdk import DAG, Param, task
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.webhooks import WebhookIngestOperator
 
 with DAG(
     dag_id="shop_till_receipts",

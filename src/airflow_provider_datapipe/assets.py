@@ -197,7 +197,7 @@ def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable
     return outlets + [each for each in wanted if each not in outlets and getattr(each, "uri", None) not in uris]
 
 
-def tell(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: Any) -> None:
+def report(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: Any) -> None:
     """
     Set the extra of the asset events of a successful task, and add the assets that its run determined.
 
@@ -224,10 +224,10 @@ def _news(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
     elif "transforms" in result:
         for name, item in result["transforms"].items():
             if item["published"] and item["result"] != "failed":
-                told = {"kind": "transform", "resource_id": item["id"], "name": name, "run_id": None}
-                yield "transform", item["id"], told | {"outcome": "succeeded", "rows_synced": None}
+                reported = {"kind": "transform", "resource_id": item["id"], "name": name, "run_id": None}
+                yield "transform", item["id"], reported | {"outcome": "succeeded", "rows_synced": None}
     elif result.get("published", True):
-        yield result["kind"], result["resource_id"], _told(result)
+        yield result["kind"], result["resource_id"], _reported(result)
 
 
 def _news_of_sync(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
@@ -238,9 +238,9 @@ def _news_of_sync(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
     for stream in streams.values():
         # One that has failed beside others has made nothing new.
         if stream["outcome"] == "succeeded":
-            yield stream["kind"], stream["resource_id"], _told(stream) | {"sync_id": sync_id}
+            yield stream["kind"], stream["resource_id"], _reported(stream) | {"sync_id": sync_id}
 
 
-def _told(result: dict[str, Any]) -> dict[str, Any]:
+def _reported(result: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that the payload of a watcher's event contains as well."""
     return {name: value for name, value in result.items() if name != "attached"}

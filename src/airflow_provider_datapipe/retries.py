@@ -1,4 +1,4 @@
-"""When a failed task is worth another try (Airflow 3.3 or later). DAG files import this: nothing heavy at import."""
+"""Retry policy for failed tasks (Airflow 3.3 or later). DAG files import this module, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DatapipeRetryPolicy(RetryPolicy):
         :param context: Airflow's context.
         """
         from airflow_provider_datapipe.api import errors
-        from airflow_provider_datapipe.changes.schedule_kinds import NotHoldableError
+        from airflow_provider_datapipe.resources.schedule_kinds import NotHoldableError
         from airflow_provider_datapipe.runs.errors import RunFailedError
         from airflow_provider_datapipe.runs.names import NameLookupError
         from airflow_provider_datapipe.webhook.delivery import IngestError

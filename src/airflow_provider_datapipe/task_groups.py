@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.sdk import DAG, TaskGroup
 
 from airflow_provider_datapipe.arguments import checked
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator, TransformRematerializeOperator
 from airflow_provider_datapipe.pipelines.errors import SelectionError
 from airflow_provider_datapipe.pipelines.graph import Graph
 from airflow_provider_datapipe.pipelines.naming import places
@@ -165,8 +165,8 @@ def _fill(
     where = places(graph.nodes.values())
     for key in sorted(runnable, key=lambda key: where[key].path):
         node, place = graph.nodes[key], where[key]
-        told = {"doc_md": node.documentation} if node.documentation else {}
-        arguments: dict[str, Any] = {**told, **operator_args, **of_node(node)}
+        reported = {"doc_md": node.documentation} if node.documentation else {}
+        arguments: dict[str, Any] = {**reported, **operator_args, **of_node(node)}
         for taken in ("task_id", "task_group", "dag"):
             if taken in arguments:
                 raise ValueError(f"operator_args and node_args can't have {taken}, {_GIVEN}")

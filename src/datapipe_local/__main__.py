@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from datapipe_local import cli
+from datapipe_local.cli import program as cli
 
 
 def main() -> int:
     """
     Run the command line.
 
-    :return: The exit status of :func:`datapipe_local.cli.main`, or 1 if a dependency is not installed.
+    :return: The exit status of :func:`datapipe_local.cli.program.main`, or 1 if a dependency is not installed.
     """
     try:
         return cli.main()

@@ -53,15 +53,15 @@ def measure_by_history(
         began = time.monotonic()
         session.ask_stub("begin", at=time.time())
         session.tell_client("go")
-        told = None
+        reported = None
         deadline = began + histories.longest + _SLACK
-        while told is None or told["what"] != "done":
-            told = session.hear_client(max(0.0, deadline - time.monotonic()))
-            if told is None:
+        while reported is None or reported["what"] != "done":
+            reported = session.hear_client(max(0.0, deadline - time.monotonic()))
+            if reported is None:
                 raise ProgramError("Not all ends were seen in time.")
         asked = dict(session.ask_stub("asked")[1]["asked"])
     seen: dict[int, list[tuple[float, str | None]]] = {}
-    for run, at, said in told["events"]:
+    for run, at, said in reported["events"]:
         seen.setdefault(run // group, []).append((at - began - histories.ends(run), said))
     return [
         Followed(

@@ -48,10 +48,10 @@ class Client:
         idle = await self._idle()
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._obey, args=(loop,), daemon=True).start()
-        self._line.tell("ready")
+        self._line.report("ready")
         await self._go.wait()
         everything = asyncio.gather(*await self._start(), return_exceptions=True)
-        self._line.tell("created")
+        self._line.report("created")
         stopped = asyncio.create_task(self._stop.wait())
         either: list[asyncio.Future[Any]] = [everything, stopped]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -147,10 +147,10 @@ def main(port: str, base: str, plan_text: str) -> None:
     adapter = plan.make()
     adapter.redirect(base)
     line = Line.to(int(port))
-    line.tell("client")
+    line.report("client")
 
     async def measure() -> None:
-        line.tell("done", **await Client(adapter, plan, line).measure())
+        line.report("done", **await Client(adapter, plan, line).measure())
         # The end of thousands of triggers that were stopped is nobody's concern.
         os._exit(0)
 

@@ -83,9 +83,9 @@ def written(snapshot: Snapshot) -> str:
     where = places(graph.nodes.values())
     names = {key: f"t{number}" for number, key in enumerate(graph.nodes)}
     lines = [
-        "from airflow_provider_datapipe.operators.elt import EltStreamRunOperator",
-        "from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator",
-        "from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator",
+        "from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator",
+        "from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator",
+        "from airflow_provider_datapipe.operators.transforms import TransformRematerializeOperator",
         "with DAG('shop', start_date=pendulum.datetime(2026, 1, 1), schedule=None) as dag:",
         *_inside(graph, where, names, ()),
     ]
@@ -182,9 +182,9 @@ def main(arguments: Sequence[str]) -> int:
     edges = sum(len(each) for each in ours[0].tasks.values())
     print(f"{len(ours[0].tasks):,} tasks, {edges:,} edges; median CPU seconds of {chosen.repetitions}\n")
     print("| What | Generated | Written by hand | Ratio |\n| --- | --- | --- | --- |")
-    for told, figure in (("parse", "parse"), ("parse again, same process", "again"), ("serialize", "serialize")):
+    for reported, figure in (("parse", "parse"), ("parse again, same process", "again"), ("serialize", "serialize")):
         one, other = (median(getattr(each, figure) for each in these) for these in (ours, theirs))
-        print(f"| {told} | {one:.3f} | {other:.3f} | {one / other:.2f} |")
+        print(f"| {reported} | {one:.3f} | {other:.3f} | {one / other:.2f} |")
     return 0
 
 

@@ -39,7 +39,10 @@ OURS = Importable(
     "datapipe",
     "airflow-provider-datapipe",
     (
-        *(f"{_OURS}.operators.{module}" for module in ("elt", "orchestration", "reverse_etl", "transform")),
+        *(
+            f"{_OURS}.operators.{module}"
+            for module in ("elt_streams", "orchestrations", "reverse_etl_syncs", "transforms")
+        ),
         f"{_OURS}.sensors.run",
         f"{_OURS}.triggers.run",
     ),

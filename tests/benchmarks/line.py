@@ -29,7 +29,7 @@ class Line:
         """Call whoever listens on a port of this machine."""
         return cls(socket.create_connection(("127.0.0.1", port)))
 
-    def tell(self, what: str, **more: Any) -> None:
+    def report(self, what: str, **more: Any) -> None:
         self._socket.sendall(json.dumps({"what": what, **more}).encode() + b"\n")
 
     def hear(self, limit: float | None = None) -> dict[str, Any] | None:

@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from statistics import median
 from typing import Any
 
-from datapipe_local.clock import as_timestamp
-from datapipe_local.ids import RunId
+from datapipe_local.storage.clock import as_timestamp
+from datapipe_local.storage.ids import RunId
 from tests.support.local_service import LocalService
 from tests.system import seeds
 

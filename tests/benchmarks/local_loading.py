@@ -22,9 +22,9 @@ from statistics import median
 import duckdb
 import httpx
 
-from datapipe_local.loading.manner import Manner, Run
-from datapipe_local.loads import Loads, Told
-from datapipe_local.warehouse import Place, Scan, Warehouse
+from datapipe_local.warehouse.loading.load_options import Manner, Run
+from datapipe_local.warehouse.loads import Loads, Told
+from datapipe_local.warehouse.warehouse import Place, Scan, Warehouse
 from tests.support.local_service import LocalService
 from tests.system import seeds
 

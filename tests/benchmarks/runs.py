@@ -41,7 +41,7 @@ class Runs:
     #: When the request that is being answered came.
     asked_at: float = 0.0
     #: Of each run that was shown: when it was asked for, and when answered, until the start is over.
-    looks: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    schedule: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     is_starting: bool = True
     #: How many requests there were for the runs of a group.
     asked: Counter[int] = field(default_factory=Counter)
@@ -54,9 +54,9 @@ class Runs:
             return True
         if run < self.count:
             self.checks += 1
-            looks = self.looks.setdefault(run, [])
+            schedule = self.schedule.setdefault(run, [])
             if self.is_starting:
-                looks.append((self.asked_at, time.monotonic()))
+                schedule.append((self.asked_at, time.monotonic()))
         return self.ended_at is not None if self.ends is None else time.time() >= self.ends(run)
 
     def finished(self, run: int) -> float:
@@ -76,7 +76,7 @@ class Runs:
                 checks=self.checks,
                 connections=self.connections,
                 open=self.open,
-                seen=len(self.looks),
+                seen=len(self.schedule),
                 not_found=self.not_found,
             )
         )

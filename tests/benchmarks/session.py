@@ -47,7 +47,7 @@ class Session:
     def ask_stub(self, what: str = "counts", **more: Any) -> tuple[Counts, dict[str, Any]]:
         """Send a message to the stub, and return its counts and the rest of its response."""
         try:
-            self._stub_line.tell(what, **more)
+            self._stub_line.report(what, **more)
             answer = self._stub_line.hear(_STUB_LIMIT)
         except (LineClosedError, OSError):
             raise self._stub.failure("has gone") from None
@@ -57,7 +57,7 @@ class Session:
 
     def tell_client(self, what: str) -> None:
         try:
-            self._client_line.tell(what)
+            self._client_line.report(what)
         except OSError:
             raise self._client.failure("has gone") from None
 

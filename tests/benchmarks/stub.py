@@ -79,10 +79,10 @@ async def _obey(port: int, service: int, adapter: Adapter, runs: Runs) -> None:
     """Execute the commands of the driver until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
 
-    def tell(**what: object) -> None:
+    def report(**what: object) -> None:
         writer.write(json.dumps(what).encode() + b"\n")
 
-    tell(what="stub", port=service)
+    report(what="stub", port=service)
     while line := await reader.readline():
         order = json.loads(line)
         more: dict[str, object] = {}
@@ -94,10 +94,10 @@ async def _obey(port: int, service: int, adapter: Adapter, runs: Runs) -> None:
             case "end":
                 runs.ended_at = more["ended_at"] = time.monotonic()
             case "looks":
-                more["looks"] = list(runs.looks.items())
+                more["looks"] = list(runs.schedule.items())
             case "asked":
                 more["asked"] = list(runs.asked.items())
-        tell(what="counts", counts=runs.counts(), **more)
+        report(what="counts", counts=runs.counts(), **more)
 
 
 async def main(port: str, certificate: str, plan_text: str) -> None:

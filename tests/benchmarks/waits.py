@@ -134,15 +134,15 @@ def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> W
             # The ends fall anywhere between two looks.
             time.sleep(random.random() * plan.poll)  # noqa: S311 - no secret
             ended_at = session.ask_stub("end")[1]["ended_at"]
-        told = _await_end(session, 0.0 if adapter.is_adaptive else limits.finish)
-        looks = session.ask_stub("looks")[1]["looks"]
+        reported = _await_end(session, 0.0 if adapter.is_adaptive else limits.finish)
+        schedule = session.ask_stub("looks")[1]["looks"]
         at_last, _ = session.ask_stub()
-    samples = [Sample(*sample) for sample in told["samples"]]
+    samples = [Sample(*sample) for sample in reported["samples"]]
     seconds = last.at - first.at
-    cpu = cpu_at(samples, last.at) - cpu_at(samples, first.at) - told["idle"] * seconds
-    starts = first_answers(dict(told["started"]), dict(looks))
-    said = [what for _, _, what in told["events"] if what is not None]
-    delays = [at - ended_at for _, at, what in told["events"] if what is None]
+    cpu = cpu_at(samples, last.at) - cpu_at(samples, first.at) - reported["idle"] * seconds
+    starts = first_answers(dict(reported["started"]), dict(schedule))
+    said = [what for _, _, what in reported["events"] if what is not None]
+    delays = [at - ended_at for _, at, what in reported["events"] if what is None]
     return Waited(
         adapter=plan.adapter,
         count=plan.count,
@@ -156,7 +156,7 @@ def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> W
         due=None if adapter.is_adaptive else plan.count * seconds / plan.poll,
         lag=lag(samples, first.at, last.at),
         lag_start=lag(samples, began, first.at),
-        lag_end=None if adapter.is_adaptive else lag(samples, ended_at, told["ended_at"]),
+        lag_end=None if adapter.is_adaptive else lag(samples, ended_at, reported["ended_at"]),
         memory=memory,
         start=max(starts) - began if starts else None,
         started=len(starts),
@@ -166,12 +166,12 @@ def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> W
         delay_most=max(delays, default=None),
         events=len(delays),
         bad=len(said),
-        said=[*said, *told["errors"]][:3],
+        said=[*said, *reported["errors"]][:3],
         connections_in_all=at_last.connections - before.connections,
         connections_open=last.open,
         requests_in_all=at_last.requests - before.requests,
         not_found=at_last.not_found,
-        first=told["first"],
+        first=reported["first"],
         stub_load=(last.cpu - first.cpu) / seconds,
     )
 
@@ -191,23 +191,24 @@ def _await_start(session: Session, count: int, deadline: float) -> None:
 def _await_end(session: Session, limit: float) -> dict[str, Any]:
     """Return the last message of the client, which ends by itself or is stopped."""
     deadline = time.monotonic() + limit
-    told = session.hear_client(limit)
-    if told is not None and told["what"] == "created":
+    reported = session.hear_client(limit)
+    if reported is not None and reported["what"] == "created":
         # It was late.
-        told = session.hear_client(max(0.0, deadline - time.monotonic()))
-    if told is None:
+        reported = session.hear_client(max(0.0, deadline - time.monotonic()))
+    if reported is None:
         session.tell_client("stop")
-        told = session.hear_client(_STOP_LIMIT)
-    while told is not None and told["what"] != "done":
-        told = session.hear_client(_STOP_LIMIT)
-    if told is None:
+        reported = session.hear_client(_STOP_LIMIT)
+    while reported is not None and reported["what"] != "done":
+        reported = session.hear_client(_STOP_LIMIT)
+    if reported is None:
         raise ProgramError("The client does not stop.")
-    return told
+    return reported
 
 
-def first_answers(started: Mapping[int, float], looks: Mapping[int, Sequence[Sequence[float]]]) -> list[float]:
+def first_answers(started: Mapping[int, float], schedule: Mapping[int, Sequence[Sequence[float]]]) -> list[float]:
     """Return the time of the first response to each trigger, for requests after its start."""
     firsts = (
-        next((answered for asked, answered in looks.get(run, ()) if asked >= at), None) for run, at in started.items()
+        next((answered for asked, answered in schedule.get(run, ()) if asked >= at), None)
+        for run, at in started.items()
     )
     return [first for first in firsts if first is not None]

@@ -12,8 +12,8 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_datapipe.assets import alias_of, elt_stream_asset, reverse_etl_sync_asset
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
 from airflow_provider_datapipe.runs.errors import RunPartialError
 from tests.contract.seeds import MODES
 from tests.support.local_service import LocalService
@@ -60,9 +60,9 @@ def test_what_was_not_known_is_told_through_the_alias(deferrable: bool) -> None:
         task_id="t", sync_id="orders", stream_name="rows", emit_assets=True, deferrable=deferrable
     )
     result, events = run(task)
-    (told,) = events[alias_of("elt_stream")].asset_alias_events
-    assert told.dest_asset_key.uri == elt_stream_asset("orders").uri
-    assert told.extra["run_id"] == result["run_id"]
+    (reported,) = events[alias_of("elt_stream")].asset_alias_events
+    assert reported.dest_asset_key.uri == elt_stream_asset("orders").uri
+    assert reported.extra["run_id"] == result["run_id"]
 
 
 def test_an_outlet_of_ones_own_is_told_and_one_of_nobodys_is_not() -> None:

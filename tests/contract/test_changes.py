@@ -18,8 +18,8 @@ from airflow.sdk import DAG
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.elt_changes import (
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import (
     EltSyncAddStreamsOperator,
     EltSyncDeleteOperator,
     EltSyncDisableOperator,
@@ -192,10 +192,10 @@ def test_change_with_a_lost_response_is_made_once(
         [{"method": method, "path": "/**", "drop": True, "when": "after"} for method in ("POST", "PATCH", "DELETE")]
     )
     result = retried(example.operator(task_id="t", **example.arguments))
-    told = {key: example.expected[key] for key in ("id", "name") if key in example.expected}
+    reported = {key: example.expected[key] for key in ("id", "name") if key in example.expected}
     # By name, what is gone has no id any more.
     if result["id"] is not None:
-        assert {key: result[key] for key in told} == told
+        assert {key: result[key] for key in reported} == reported
     requests = service.journal_requests()
     created = [
         each

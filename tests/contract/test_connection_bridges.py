@@ -14,7 +14,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException, TaskDeferred
 from airflow.sdk import BaseNotifier
 
-from airflow_provider_datapipe.operators.connection import ConnectionBridgeCreateOperator, ConnectionDeleteOperator
+from airflow_provider_datapipe.operators.connections import ConnectionBridgeCreateOperator, ConnectionDeleteOperator
 from airflow_provider_datapipe.runs.bridges import BridgeError, BridgeExpiredError
 from airflow_provider_datapipe.sensors.state import ConnectionBridgeSensor
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger

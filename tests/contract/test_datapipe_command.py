@@ -224,10 +224,10 @@ def test_a_second_snapshot_is_the_same_whatever_it_was_asked_by(
 
 
 def test_progress_is_told_a_line_for_each_kind_of_request(take: Run) -> None:
-    told = take("--output", "-").stderr
-    assert "orchestrations.list: 1 request\nelt_syncs.list: 1 request\n" in told
-    assert "transforms.versions: 4 requests\n" in told
-    assert told.endswith("1 orchestration, 2 reverse_etl, 3 stream, 2 sync, 5 transform -> standard output\n")
+    reported = take("--output", "-").stderr
+    assert "orchestrations.list: 1 request\nelt_syncs.list: 1 request\n" in reported
+    assert "transforms.versions: 4 requests\n" in reported
+    assert reported.endswith("1 orchestration, 2 reverse_etl, 3 stream, 2 sync, 5 transform -> standard output\n")
 
 
 def test_on_a_terminal_progress_is_one_line_that_changes(service: LocalService) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
 
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
 from airflow_provider_datapipe.runs.worker_wait import WITHOUT_HISTORY
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
 from tests.support.run_service import RunService, orchestration_run, stream_run, timestamp

@@ -23,10 +23,11 @@ from pydantic import BaseModel
 
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
 from airflow_provider_datapipe.hooks.connection import base_url, read_extra
-from datapipe_local import app, errors
+from datapipe_local.common import errors
+from datapipe_local.connectors.sources.files import FileOrigin
+from datapipe_local.connectors.sources.formats import CsvOptions, JsonLinesOptions, ParquetOptions
 from datapipe_local.seed.models import Seed
-from datapipe_local.sources.files import FileOrigin
-from datapipe_local.sources.formats import CsvOptions, JsonLinesOptions, ParquetOptions
+from datapipe_local.server import app
 from tests.support.documents import ROOT, Block, blocks, pages
 from tests.support.local_service import LocalService
 from tests.support.processes import ReservedPort, Workspace, wait_for
@@ -49,13 +50,17 @@ RUN_BY = (
     ("README.md", "python", "tests/system/test_examples.py::test_a_dag_of_the_readme_runs"),
     ("docs/running.md", "python", f"{PAGES}::test_runs_of_every_kind"),
     ("docs/runs.md", "python", "tests/unit/airflow/test_retries.py::test_the_dag_of_the_documentation_is_patient"),
-    ("docs/changes.md", f"{IMPORT}elt_changes", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
-    ("docs/changes.md", f"{IMPORT}orchestration_changes", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
+    ("docs/changes.md", f"{IMPORT}elt_syncs", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
+    ("docs/changes.md", f"{IMPORT}orchestrations", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
     ("docs/changes.md", f"{IMPORT}datapipe", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
-    ("docs/changes.md", f"{IMPORT}transform_changes", f"{PAGES}::test_changes_of_transforms_and_queries"),
-    ("docs/changes.md", f"{IMPORT}query", f"{PAGES}::test_changes_of_transforms_and_queries"),
-    ("docs/changes.md", f"{IMPORT}reverse_etl_changes", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
-    ("docs/changes.md", f"{IMPORT}custom_report", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
+    ("docs/changes.md", f"{IMPORT}transform_folders", f"{PAGES}::test_changes_of_transforms_and_queries"),
+    ("docs/changes.md", f"{IMPORT}query_previews", f"{PAGES}::test_changes_of_transforms_and_queries"),
+    (
+        "docs/changes.md",
+        f"{IMPORT}reverse_etl_failed_records",
+        f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports",
+    ),
+    ("docs/changes.md", f"{IMPORT}custom_reports", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
     ("docs/changes.md", "from datetime", "tests/system/test_bridges.py::test_a_person_is_asked_and_authorizes"),
     ("docs/hook.md", "from airflow.sdk import DAG, task", f"{PAGES}::test_tasks_with_the_hook"),
     ("docs/hook.md", "from airflow_provider_datapipe.api.endpoints", f"{PAGES}::test_coroutines_with_the_hook"),
@@ -186,7 +191,7 @@ def test_a_connection_that_is_shown_is_one(block: Block, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_five_minutes_lead_to_the_rows() -> None:
     page = [block for block in blocks() if block.page == "docs/getting_started.md"]
-    install, folder, init, serve, export, run, look, _ = (
+    install, folder, init, serve, export, run, poll, _ = (
         block.text.strip() for block in page if block.language == "sh"
     )
     assert install.startswith("pip install")
@@ -217,11 +222,11 @@ def test_five_minutes_lead_to_the_rows() -> None:
         assert (here / "shop/airflow/airflow.db").exists()
         assert not (here / "airflow").exists()
         (shown,) = [block.text for block in page if block.language == "text"]
-        assert bash(look, here, env) == shown
+        assert bash(poll, here, env) == shown
         check_queries_of_the_local_service(here, env)
         service.stop()
         assert service.exit_status == 0
-        assert bash(look, here, env) == shown
+        assert bash(poll, here, env) == shown
         check_queries_of_the_local_service(here, env)
         assert "shop/home/warehouse.duckdb" in pages()["docs/local.md"]
         file = here / "shop/home/warehouse.duckdb"
@@ -276,8 +281,8 @@ def seed_fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 def test_the_table_of_the_seed_is_complete() -> None:
     table = pages()["docs/local.md"].partition("## The seed")[2].partition("### Sources")[0]
-    told = re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)
-    assert sorted(told) == sorted(seed_fields(Seed))
+    reported = re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)
+    assert sorted(reported) == sorted(seed_fields(Seed))
 
 
 @pytest.mark.parametrize("model", [CsvOptions, JsonLinesOptions, ParquetOptions, FileOrigin])
@@ -306,7 +311,7 @@ def test_the_endpoints_that_are_not_there_are_listed() -> None:
 
 
 def test_the_codes_of_errors_are_listed() -> None:
-    source = Path(errors.__file__).parent
+    source = Path(errors.__file__).parents[1]
     code = re.compile(r'(?:error_code|default_code) ?= ?"(\w+)"')
     # The control plane is not the interface's.
     files = [file for file in source.rglob("*.py") if file.parent.name != "control"]
@@ -318,6 +323,6 @@ def test_the_codes_of_errors_are_listed() -> None:
 
 def test_every_difference_has_its_source() -> None:
     rows = re.findall(r"^\| (.*) \|$", pages()["docs/differences.md"].partition("## The seed")[0], re.MULTILINE)
-    told = [row.rsplit(" | ", 1)[-1] for row in rows if not row.startswith(("Behavior", "Not implemented"))]
-    assert len(told) > 60
-    assert [source for source in told if not re.search("documented|observed|guessed", source)] == []
+    reported = [row.rsplit(" | ", 1)[-1] for row in rows if not row.startswith(("Behavior", "Not implemented"))]
+    assert len(reported) > 60
+    assert [source for source in reported if not re.search("documented|observed|guessed", source)] == []

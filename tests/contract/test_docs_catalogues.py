@@ -15,7 +15,7 @@ import yaml
 from airflow_provider_datapipe.cli import command
 from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
 from airflow_provider_datapipe.runs import outcome
-from datapipe_local import status
+from datapipe_local.cli import status
 from tests.support.airflow_versions import older_than
 from tests.support.documents import ROOT, pages
 
@@ -47,14 +47,14 @@ def first_cells(page: str) -> list[str]:
 @pytest.mark.usefixtures("generators")
 def test_every_class_of_errors_has_its_cause_and_its_cure() -> None:
     there = generator("generate_messages").errors()
-    told = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\|$", pages()["docs/errors.md"], re.MULTILINE)
-    names = [name for name, *_ in told]
+    reported = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\|$", pages()["docs/errors.md"], re.MULTILINE)
+    names = [name for name, *_ in reported]
     assert len(names) == len(set(names))
     from_airflow = {"AirflowTaskTimeout", "AirflowSensorTimeout", "AirflowSkipException", "AirflowFailException"}
     assert set(names) - from_airflow == there.keys()
     # Only what is never raised itself needs no cure.
-    without_cure = {name for name, _, cure in told if not cure}
-    assert without_cure == {name for name, cause, _ in told if cause.startswith("Base class of")}
+    without_cure = {name for name, _, cure in reported if not cure}
+    assert without_cure == {name for name, cause, _ in reported if cause.startswith("Base class of")}
 
 
 @pytest.mark.usefixtures("generators")
@@ -79,30 +79,32 @@ def test_messages_are_found_in_the_code() -> None:
 def test_every_exit_status_is_told() -> None:
     table = pages()["docs/errors.md"].partition("## Exit statuses")[2].partition("\n## ")[0]
     provider, local = table.split("| `datapipe-local` |")
-    told = [set(map(int, re.findall(r"\| (\d+) \|", part))) for part in (provider, f"|{local}")]
+    reported = [set(map(int, re.findall(r"\| (\d+) \|", part))) for part in (provider, f"|{local}")]
     interrupted = 130
-    assert told[0] == {command.DONE, command.REFUSED, command.MISSPELT, command.DIFFERS, interrupted}
+    assert reported[0] == {command.DONE, command.REFUSED, command.MISSPELT, command.DIFFERS, interrupted}
     refused, misspelt = 1, 2
     of_status = {status.RUNNING, status.NOT_RUNNING, status.NOT_ANSWERING}
-    assert told[1] == {refused, misspelt, *of_status, interrupted}
+    assert reported[1] == {refused, misspelt, *of_status, interrupted}
 
 
 def test_every_field_of_the_connection_is_told() -> None:
     page = pages()["docs/connection.md"]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) ?\|", page, re.MULTILINE))
     assert rows.keys() == CONNECTION_FIELDS.keys()
-    for name, told in rows.items():
+    for name, reported in rows.items():
         default = CONNECTION_FIELDS[name]["schema"].get("default")
-        assert told == {None: told if told in ("none", "") else "none", False: "false"}.get(default, str(default)), name
+        assert reported == {None: reported if reported in ("none", "") else "none", False: "false"}.get(
+            default, str(default)
+        ), name
 
 
 def test_every_status_is_told_with_its_outcome() -> None:
     table = pages()["docs/runs.md"].partition("## Outcomes")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| `(\w+)` \|", table, re.MULTILINE)
     alone = [(words, meaning) for words, meaning in rows if "with failed rows" not in words]
-    told = {word: meaning for words, meaning in alone for word in re.findall(r"`([A-Z_]+)`", words)}
+    reported = {word: meaning for words, meaning in alone for word in re.findall(r"`([A-Z_]+)`", words)}
     # A slice is followed, by the kind of run that has slices.
-    assert told == {**outcome._KNOWN, "CHUNK_COMPLETED": "running"}
+    assert reported == {**outcome._KNOWN, "CHUNK_COMPLETED": "running"}
     assert {meaning for _, meaning in rows} == {*outcome.Outcome} - {"skipped"}
 
 
@@ -141,7 +143,7 @@ def test_screenshots_are_used_described_and_small() -> None:
 @pytest.mark.usefixtures("generators")
 def test_a_name_in_a_docstring_has_to_mean_something() -> None:
     references = generator("references")
-    module = "airflow_provider_datapipe.operators.elt"
+    module = "airflow_provider_datapipe.operators.elt_syncs"
     for name, means, may_stay in (
         ("Context", "airflow.sdk.Context", True),
         ("timedelta", "datetime.timedelta", True),
@@ -164,14 +166,14 @@ def test_the_reference_has_what_dags_import() -> None:
     text = "".join(map(reference.text, reference.PAGES.values()))
     assert [name for name in reference.INTERNAL if not reference.is_module(name)] == []
     for name in (
-        "operators.elt.EltSyncRunOperator",
+        "operators.elt_syncs.EltSyncRunOperator",
         "sensors.run.EltStreamRunSensor",
         "triggers.events.EltStreamRunEventTrigger",
         "hooks.datapipe.DatapipeHook",
         "task_groups.DatapipeTaskGroup",
         "links.DatapipeLink",
         "retries.DatapipeRetryPolicy",
-        "runs.reference.RunResult",
+        "runs.models.RunResult",
     ):
         assert f":: airflow_provider_datapipe.{name}\n" in text
     assert "hooks.connection." not in text

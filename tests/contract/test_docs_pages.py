@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
 from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError
 from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError
 from airflow_provider_datapipe.pipelines.workspace.document import WorkspaceError
@@ -82,7 +82,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def test_changes_of_syncs_and_orchestrations() -> None:
-    elt = changes_tasks("elt_changes")
+    elt = changes_tasks("elt_syncs")
     assert list(elt) == ["sync", "streams"]
     sync, streams = run(elt["sync"]), run(elt["streams"])
     assert (sync["action"], sync["name"]) == ("created", "raw_shop")
@@ -91,7 +91,7 @@ def test_changes_of_syncs_and_orchestrations() -> None:
     assert (run(elt["sync"])["id"], run(elt["sync"])["action"]) == (sync["id"], "none")
     assert run(elt["streams"])["details"]["unchanged"] == ["orders", "customers"]
 
-    assert run(changes_tasks("orchestration_changes")["nightly"])["action"] == "created"
+    assert run(changes_tasks("orchestrations")["nightly"])["action"] == "created"
 
     offered = changes_tasks("datapipe")["offered"]
     offered.render_template_fields({"params": {"sync_id": sync["id"]}})
@@ -99,7 +99,7 @@ def test_changes_of_syncs_and_orchestrations() -> None:
 
 
 def test_changes_of_reverse_etl_and_custom_reports() -> None:
-    reverse = changes_tasks("reverse_etl_changes")
+    reverse = changes_tasks("reverse_etl_failed_records")
     assert list(reverse) == ["contacts", "hourly", "again"]
     made = run(reverse["contacts"])
     assert made["action"] == "created"
@@ -110,10 +110,10 @@ def test_changes_of_reverse_etl_and_custom_reports() -> None:
     assert hourly["details"]["enabled"]
     assert run(reverse["again"])["details"] == {"failed_records": 0, "seen": 0, "requested": 0}
 
-    reports, memory = changes_tasks("custom_report")["reports"], Memory()
-    told = run(reports, memory)
-    assert [one["action"] for one in told["reports"]] == ["created", "failed"]
-    assert told["reports"][0]["source_stream_name"] == "big_orders"
+    reports, memory = changes_tasks("custom_reports")["reports"], Memory()
+    reported = run(reports, memory)
+    assert [one["action"] for one in reported["reports"]] == ["created", "failed"]
+    assert reported["reports"][0]["source_stream_name"] == "big_orders"
     assert [one["action"] for one in run(reports)["reports"]] == ["none", "failed"]
     # Without that tolerance it is a failure, and told all the same.
     reports.tolerated_errors = []
@@ -134,18 +134,18 @@ def test_changes_of_transforms_and_queries(tmp_path: Path) -> None:
     (tmp_path / "models" / "sales").mkdir(parents=True)
     (tmp_path / "models" / "sales" / "orders.sql").write_text("SELECT * FROM {{model.sales.daily_orders}}")
 
-    transforms = tasks("transform_changes")
+    transforms = tasks("transform_folders")
     daily = run(transforms["daily"])
     assert (daily["name"], daily["action"], daily["published"]) == ("sales/daily_orders", "created", True)
     assert (daily["kind"], daily["status"], daily["outcome"]) == ("transform", "completed", "succeeded")
     again = run(transforms["daily"])
     assert (again["action"], again["changed"], again["published"]) == ("none", False, False)
     # A run of an earlier day that is cleared, or a backfill, leaves it as it is.
-    earlier = run(tasks("transform_changes", ds="2026-01-01")["daily"])
+    earlier = run(tasks("transform_folders", ds="2026-01-01")["daily"])
     assert (earlier["action"], earlier["published"]) == ("none", False)
     assert run(transforms["models"])["transforms"]["sales/orders"]["result"] == "created"
 
-    queries = tasks("query")
+    queries = tasks("query_previews")
     newest = run(queries["newest"])
     assert [row["id"] for row in newest["rows"]] == [3, 2, 1]
     assert newest["is_complete"]
@@ -154,7 +154,7 @@ def test_changes_of_transforms_and_queries(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_runs_of_every_kind(service: LocalService, folder: Path) -> None:
-    run(changes_tasks("orchestration_changes")["nightly"])
+    run(changes_tasks("orchestrations")["nightly"])
     tasks = page_tasks(page_blocks("running.md", "python"))
     done = {name: run(task) for name, task in tasks.items()}
     for name in ("orders", "by_name", "anew", "nightly", "publish", "again", "send"):
@@ -209,7 +209,7 @@ def test_page_lists_all_public_methods_of_the_hook() -> None:
     cells = [row.removeprefix("| ").partition("|")[0].replace("await ", "") for row in table]
     names = {name.partition("(")[0] for cell in cells for name in cell.split("`") if "(" in name}
     # What operators and triggers use, and Airflow.
-    inner = {"run", "run_together", "aget_settings", "test_connection"}
+    inner = {"run", "run_concurrently", "aget_settings", "test_connection"}
     there = {name for name, each in vars(DatapipeHook).items() if callable(each) and not name.startswith("_")}
     assert names == there - inner
 
@@ -297,9 +297,9 @@ def test_first_test_of_the_testing_page_is_short() -> None:
 
 def test_table_of_the_fixture_is_complete() -> None:
     table = pages()["docs/testing.md"].partition("## Fixture")[2].partition("## Test failures")[0]
-    told = set(re.findall(r"`(?:datapipe_local\.)?([a-z_.]+)[(`]", table))
+    reported = set(re.findall(r"`(?:datapipe_local\.)?([a-z_.]+)[(`]", table))
     there = {name for name in vars(DatapipeLocal) if not name.startswith("_")}
-    assert there <= told, there - told
+    assert there <= reported, there - reported
     for kind, name in ((Journal, "journal"), (ServiceClock, "clock")):
         for found in re.findall(rf"`{name}\.(\w+)\(", table):
             assert hasattr(kind, found), found

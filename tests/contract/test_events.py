@@ -84,20 +84,20 @@ async def test_a_stream(what: dict[str, Any], service: LocalService) -> None:
     pattern = "/elt_syncs/*/status" if "sync_id" in what else "/elt_stream_runs"
     trigger = EltStreamRunEventTrigger(**what, outcomes=ANY, **CONNECTION)
     async with watched(trigger, service, pattern) as event:
-        told = []
+        reported = []
         for _ in range(2):
             ask(service, "/elt_streams/s1/request_run")
-            told.append(await event())
+            reported.append(await event())
     runs = service.journal_runs("s1")
     slices = [run for run in runs if run["status"] == "CHUNK_COMPLETED"]
-    assert {payload["resource_id"] for payload in told} == {"s1"}
-    assert [payload["outcome"] for payload in told] == ["failed", "succeeded"]
-    assert told[0]["run_id"] == runs[1]["run_id"]
+    assert {payload["resource_id"] for payload in reported} == {"s1"}
+    assert [payload["outcome"] for payload in reported] == ["failed", "succeeded"]
+    assert reported[0]["run_id"] == runs[1]["run_id"]
     # The load that went on in slices is told with its last run, and all its rows.
     assert len(slices) == 2
-    assert told[1]["run_id"] == runs[-1]["run_id"]
-    assert told[1]["rows_synced"] >= 2
-    assert ("sync_id" in told[0]) == ("sync_id" in what)
+    assert reported[1]["run_id"] == runs[-1]["run_id"]
+    assert reported[1]["rows_synced"] >= 2
+    assert ("sync_id" in reported[0]) == ("sync_id" in what)
 
 
 @pytest.mark.parametrize("orchestration_id", [None, "o1"])

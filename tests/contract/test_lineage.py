@@ -30,13 +30,18 @@ from airflow_provider_datapipe.assets import elt_stream_asset
 from airflow_provider_datapipe.decorators.query import CheckDecoratedOperator, QueryDecoratedOperator
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.lineage.assets import convert_asset_to_openlineage
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.query import DatapipeThresholdCheckOperator, QueryPreviewOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
-from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
-from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query_previews import DatapipeThresholdCheckOperator, QueryPreviewOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator
+from airflow_provider_datapipe.operators.transforms import (
+    TransformDeployOperator,
+    TransformPublishOperator,
+    TransformRematerializeOperator,
+)
+from airflow_provider_datapipe.operators.webhooks import WebhookIngestOperator
 from tests.contract.seeds import FILES, MODES, NIGHTLY, OUT, connect, elt_sync, mapped, reverse_etl_sync, transform
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
@@ -126,7 +131,7 @@ def as_run(task: Any) -> Any:
             return task
 
 
-def told(lineage: Any) -> dict[str, Any]:
+def reported(lineage: Any) -> dict[str, Any]:
     """Return the lineage as JSON, as the client sends it."""
     return {
         part: [Serde.to_dict(each) for each in value]
@@ -138,15 +143,15 @@ def told(lineage: Any) -> dict[str, Any]:
 
 
 def at_start(task: Any) -> dict[str, Any]:
-    return told(task.get_openlineage_facets_on_start())
+    return reported(task.get_openlineage_facets_on_start())
 
 
 def at_end(task: Any) -> dict[str, Any]:
-    return told(as_run(task).get_openlineage_facets_on_complete(None))
+    return reported(as_run(task).get_openlineage_facets_on_complete(None))
 
 
 def on_failure(task: Any) -> dict[str, Any]:
-    return told(as_run(task).get_openlineage_facets_on_failure(None))
+    return reported(as_run(task).get_openlineage_facets_on_failure(None))
 
 
 def names(datasets: list[dict[str, Any]]) -> list[str]:
@@ -363,7 +368,7 @@ def test_what_fails_is_left_out_and_the_rest_is_told(service: LocalService, warn
     task = as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
     service.faults([{"path": "/transforms/{id}/schema", "status": 503}])
     try:
-        lineage = told(task.get_openlineage_facets_on_complete(None))
+        lineage = reported(task.get_openlineage_facets_on_complete(None))
     finally:
         service.faults([])
     assert flow(lineage) == (["shop.orders", "shop.people"], ["core_daily.totals"])
@@ -387,7 +392,7 @@ def silent(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[R
 def test_a_service_that_is_silent_costs_one_time_out(silent: RawServer, warned: Callable[[], int]) -> None:
     task = as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     task.datapipe_conn_id = "silent"
-    lineage = told(task.get_openlineage_facets_on_complete(None))
+    lineage = reported(task.get_openlineage_facets_on_complete(None))
     assert silent.requests == 1
     assert lineage["outputs"] == []
     # What the task itself knows is told all the same.
@@ -437,7 +442,7 @@ def test_a_file_that_is_pushed_to_a_webhook(
     file.write_text('{"id": 1}\n{"id": 2}\n')
     task = WebhookIngestOperator(task_id="t", webhook_conn_id="hooks", endpoint="events", source=str(file))
     for lineage, count in ((task.get_openlineage_facets_on_start(), None), (None, 2)):
-        known = told(lineage or as_run(task).get_openlineage_facets_on_complete(None))
+        known = reported(lineage or as_run(task).get_openlineage_facets_on_complete(None))
         assert [(each["namespace"], each["name"]) for each in known["inputs"]] == [("file", str(file))]
         assert [(each["namespace"], each["name"]) for each in known["outputs"]] == [
             (namespace, "webhooks/hooks/events")
@@ -449,7 +454,7 @@ def test_a_file_that_is_pushed_to_a_webhook(
     broken = WebhookIngestOperator(
         task_id="t", webhook_conn_id="hooks", endpoint="events", source=str(file), batch_size=1
     )
-    known = told(as_run(broken).get_openlineage_facets_on_failure(None))
+    known = reported(as_run(broken).get_openlineage_facets_on_failure(None))
     assert rows(known["outputs"]) == {"webhooks/hooks/events": 3}
 
 

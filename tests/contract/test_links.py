@@ -16,14 +16,14 @@ from airflow.sdk import DAG
 
 from airflow_provider_datapipe.api.errors import InvalidInputError, NotFoundError
 from airflow_provider_datapipe.api.pages import page_template
-from airflow_provider_datapipe.changes.checks import CheckFailedError
 from airflow_provider_datapipe.links import DatapipeLink, StreamLink, address_of
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.orchestration_changes import OrchestrationCreateOperator
-from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
-from airflow_provider_datapipe.runs.condition import Check
-from airflow_provider_datapipe.runs.conditions import condition_of
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationCreateOperator, OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query_previews import DatapipeCheckOperator
+from airflow_provider_datapipe.resources.checks import CheckFailedError
+from airflow_provider_datapipe.runs.conditions.base import Check
+from airflow_provider_datapipe.runs.conditions.registry import condition_of
 from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError
 from airflow_provider_datapipe.runs.names import NameLookupError
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor, OrchestrationRunSensor

@@ -13,12 +13,12 @@ from structlog.testing import capture_logs
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, NotFoundError, TransportError
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.elt_changes import EltSyncEnableOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.query import DatapipeCheckOperator, QueryPreviewOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncEnableOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query_previews import DatapipeCheckOperator, QueryPreviewOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator, TransformRematerializeOperator
 from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError, RunPartialError
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
 from tests.contract.seeds import FILES, MODES, NIGHTLY, OUT, connect, elt_sync, reverse_etl_sync, transform

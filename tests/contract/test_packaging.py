@@ -72,8 +72,8 @@ print(json.dumps(importlib.metadata.metadata("airflow-provider-datapipe").json))
 def all_that_airflow_is_told_of(installed: Installed) -> list[str]:
     done = installed.run("python", "-c", IMPORT_ALL)
     assert done.returncode == 0, done.stderr
-    told: list[str] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    reported: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return reported
 
 
 def each_module_of(package: str, installed: Installed) -> tuple[int, dict[str, str]]:
@@ -102,9 +102,9 @@ def alone(built: Distribution, empty: Path) -> Installed:
 
 
 def test_the_provider_alone(alone: Installed) -> None:
-    told = all_that_airflow_is_told_of(alone)
-    assert "airflow_provider_datapipe.hooks.datapipe.DatapipeHook" in told
-    assert "airflow_provider_datapipe.operators.elt" in told
+    reported = all_that_airflow_is_told_of(alone)
+    assert "airflow_provider_datapipe.hooks.datapipe.DatapipeHook" in reported
+    assert "airflow_provider_datapipe.operators.elt_syncs" in reported
     assert alone.run("python", "-c", "import duckdb").returncode == 1
     # Without what it needs, the other command says how to get it.
     assert alone.run("datapipe-local", "--help").returncode == 0

@@ -13,13 +13,13 @@ from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferr
 from airflow.sdk import DAG, task
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError
-from airflow_provider_datapipe.changes.checks import CheckFailedError
-from airflow_provider_datapipe.operators.query import (
+from airflow_provider_datapipe.operators.query_previews import (
     DatapipeCheckOperator,
     DatapipeThresholdCheckOperator,
     DatapipeValueCheckOperator,
     QueryPreviewOperator,
 )
+from airflow_provider_datapipe.resources.checks import CheckFailedError
 from airflow_provider_datapipe.runs.errors import RunFailedError, RunTimeoutError
 from tests.contract.seeds import MODES, connect, transform
 from tests.support.local_service import LocalService

@@ -17,10 +17,8 @@ from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_provider_datapipe.api.errors import TransportError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.operators.reverse_etl_changes import (
-    ReverseEtlRetryFailedRecordsOperator,
-    ReverseEtlSyncUpdateOperator,
-)
+from airflow_provider_datapipe.operators.reverse_etl_failed_records import ReverseEtlRetryFailedRecordsOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlSyncUpdateOperator
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.seeds import connect, mapped, reverse_etl_sync, transform
@@ -37,7 +35,7 @@ UPDATE = "/reverse_etl_syncs/{id}"
 WORKER = """
 import json, sys
 from pathlib import Path
-from airflow_provider_datapipe.operators.reverse_etl_changes import ReverseEtlSyncUpdateOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlSyncUpdateOperator
 from tests.support.tasks import Memory, context_of
 
 class Kept(Memory):
@@ -156,12 +154,12 @@ def test_a_task_that_is_stopped_activates_it_first(service: LocalService) -> Non
         settled(steps)
         stopped.append(state(service))
 
-    task._activate = stopping  # type: ignore[method-assign]  # seen from beside
+    task._activate = stopping  # type: ignore[assignment,method-assign]  # seen from beside
     ask = ReverseEtlSyncUpdateOperator._change
 
     def steps(self: Any) -> Any:
         work = ask(self)
-        step = next(work)
+        step = work.send(None)
         while True:
             if isinstance(step, Request) and step.endpoint.name == "reverse_etl_syncs.update":
                 # Airflow calls it between any two lines.
@@ -177,7 +175,7 @@ def test_a_task_that_is_stopped_activates_it_first(service: LocalService) -> Non
 
 
 def test_a_run_that_is_going_is_waited_for(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_datapipe.changes.reverse_etl._PAUSE", 1)
+    monkeypatch.setattr("airflow_provider_datapipe.resources.reverse_etl_syncs._PAUSE", 1)
     service.runs({"minimum_duration": 3})
     api = Api(service)
     api.post("/reverse_etl_syncs/out/request_run")
@@ -203,13 +201,13 @@ def test_records_are_sent_again_for_their_reason(service: LocalService, partner:
 
     nothing = retry(reason="no such reason")
     assert (nothing["changed"], nothing["details"]) == (False, {"failed_records": 250, "seen": 100, "requested": 0})
-    told = retry(reason_pattern="try (it )?later")["details"]
-    assert (told["failed_records"], told["requested"]) == (250, 250 - failed())
-    assert told["requested"] > 50
+    reported = retry(reason_pattern="try (it )?later")["details"]
+    assert (reported["failed_records"], reported["requested"]) == (250, 250 - failed())
+    assert reported["requested"] > 50
     partner.reset()
     assert api.run_reverse("out").failed_rows == 0
     assert all(record["id"] % 2 == 0 for record in partner.records)
-    assert len(partner.records) == told["requested"]
+    assert len(partner.records) == reported["requested"]
     left = failed()
     assert retry(record_ids="all")["details"]["requested"] == left
     api.run_reverse("out")

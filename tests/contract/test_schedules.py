@@ -9,13 +9,13 @@ import httpx
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.changes.schedules import ScheduleChangedError, ScheduleOwnedError
-from airflow_provider_datapipe.operators.schedule import (
-    ScheduleNoteOperator,
-    SchedulePutBackOperator,
-    ScheduleTakeOffOperator,
-    owned_schedule,
+from airflow_provider_datapipe.operators.schedules import (
+    SchedulePauseOperator,
+    ScheduleRestoreOperator,
+    ScheduleSnapshotOperator,
+    paused_schedule,
 )
+from airflow_provider_datapipe.resources.schedules import ScheduleChangedError, ScheduleOwnedError
 from tests.contract.seeds import (
     FILES,
     NIGHTLY,
@@ -52,9 +52,9 @@ class Run:
         """Run a task with its XComs."""
         memory = self.memories.setdefault(task.task_id, _Ti(self))
         memory.pushed.clear()
-        if hasattr(task, "noted"):
+        if hasattr(task, "snapshot"):
             name = task.task_id.partition("_")[0]
-            task.noted = self.memories[f"{name}_note"].pushed["return_value"]
+            task.snapshot = self.memories[f"{name}_snapshot"].pushed["return_value"]
         result = run(task, memory)
         memory.xcom_push("return_value", result)
         return result
@@ -97,23 +97,23 @@ def shown(service: LocalService) -> dict[str, Any]:
 def test_setups_and_teardown_stand_around_the_tasks_of_the_page() -> None:
     dag = page()
     for name in ("shop", "crm"):
-        note, take_off, put_back = (dag.get_task(f"{name}_{which}") for which in ("note", "take_off", "put_back"))
-        assert (note.is_setup, take_off.is_setup, put_back.is_teardown) == (True, True, True)
-        assert take_off.task_id in note.downstream_task_ids
-        assert {note.task_id, take_off.task_id} <= put_back.upstream_task_ids
-        assert dag.get_task("load") in take_off.get_flat_relatives(upstream=False)
-        assert dag.get_task("send") in put_back.get_flat_relatives(upstream=True)
+        snapshot, pause, restore = (dag.get_task(f"{name}_{which}") for which in ("snapshot", "pause", "restore"))
+        assert (snapshot.is_setup, pause.is_setup, restore.is_teardown) == (True, True, True)
+        assert pause.task_id in snapshot.downstream_task_ids
+        assert {snapshot.task_id, pause.task_id} <= restore.upstream_task_ids
+        assert dag.get_task("load") in pause.get_flat_relatives(upstream=False)
+        assert dag.get_task("send") in restore.get_flat_relatives(upstream=True)
         # What the DAG run is judged by: a teardown that decides alone would hide what failed before it.
-        assert not put_back.on_failure_fail_dagrun
-        assert f"{name}_is_back" in put_back.downstream_task_ids
-    assert not dag.get_task("send").downstream_task_ids - {"shop_put_back", "crm_put_back"}
+        assert not restore.on_failure_fail_dagrun
+        assert f"{name}_is_restored" in restore.downstream_task_ids
+    assert not dag.get_task("send").downstream_task_ids - {"shop_restore", "crm_restore"}
 
 
 def test_dagrun_timeout_is_refused_at_dag_parse() -> None:
     with (
         DAG("d", schedule=None, dagrun_timeout=timedelta(hours=1)),
         pytest.raises(ValueError, match="DAG d has a dagrun_timeout, which skips teardowns too: shop would stay"),
-        owned_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *"),
+        paused_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *"),
     ):
         raise AssertionError("not reached")
 
@@ -122,10 +122,10 @@ def test_the_dag_of_the_page_owns_runs_and_puts_back(service: LocalService) -> N
     dag, now = page(), Run("one")
     before = shown(service)
     for name in ("shop", "crm"):
-        now.do(dag.get_task(f"{name}_note"))
+        now.do(dag.get_task(f"{name}_snapshot"))
     assert shown(service) == before
     for name in ("shop", "crm"):
-        assert now.do(dag.get_task(f"{name}_take_off"))["action"] == "taken_off"
+        assert now.do(dag.get_task(f"{name}_pause"))["action"] == "taken_off"
     owned = shown(service)
     assert owned["elt_syncs/shop"].get("orchestration_workflow_id") is None
     assert all(owned[which]["sync_interval"].endswith(" 29 2 *") for which in owned if "streams" not in which)
@@ -133,27 +133,27 @@ def test_the_dag_of_the_page_owns_runs_and_puts_back(service: LocalService) -> N
     assert run(dag.get_task("load"))["outcome"] == "succeeded"
     assert run(dag.get_task("send"))["outcome"] == "succeeded"
     # Another run of the same DAG finds it owned.
-    with pytest.raises(ScheduleOwnedError, match="off its schedule already"):
-        Run("two").do(page().get_task("shop_note"))
+    with pytest.raises(ScheduleOwnedError, match="is paused already"):
+        Run("two").do(page().get_task("shop_snapshot"))
     # Cleared while it is off: the XCom of the first task is gone, what it noted is not.
-    noted = now.memories["shop_note"].pushed["return_value"]
-    now.memories["shop_note"].kept.clear()
-    assert now.do(page().get_task("shop_note")) == noted
+    noted = now.memories["shop_snapshot"].pushed["return_value"]
+    now.memories["shop_snapshot"].kept.clear()
+    assert now.do(page().get_task("shop_snapshot")) == noted
     for name in ("shop", "crm"):
-        assert now.do(dag.get_task(f"{name}_put_back"))["changed"]
+        assert now.do(dag.get_task(f"{name}_restore"))["changed"]
     assert shown(service) == before
     # Once more, from the beginning.
-    assert now.do(page().get_task("shop_note"))["round"] != noted["round"]
+    assert now.do(page().get_task("shop_snapshot"))["round"] != noted["round"]
 
 
 def test_retried_note_without_xcoms_uses_its_task_state(service: LocalService) -> None:
     dag, now = page(), Run("one")
     before = shown(service)
-    noted = now.do(dag.get_task("shop_note"))
-    now.do(dag.get_task("shop_take_off"))
-    del now.memories["shop_take_off"]
-    assert now.do(page().get_task("shop_note")) == noted
-    now.do(dag.get_task("shop_put_back"))
+    noted = now.do(dag.get_task("shop_snapshot"))
+    now.do(dag.get_task("shop_pause"))
+    del now.memories["shop_pause"]
+    assert now.do(page().get_task("shop_snapshot")) == noted
+    now.do(dag.get_task("shop_restore"))
     assert shown(service) == before
 
 
@@ -161,34 +161,36 @@ def test_what_somebody_changed_is_kept_until_it_is_said(service: LocalService) -
     now = Run("one")
     with (
         DAG("d", schedule=None),
-        owned_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *", fail_dag_run=False) as owned,
+        paused_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *", fail_dag_run=False) as owned,
     ):
         pass
-    assert not owned.put_back.downstream_task_ids
-    now.do(owned.note)
-    now.do(owned.take_off)
+    assert not owned.restore.downstream_task_ids
+    now.do(owned.snapshot)
+    now.do(owned.pause)
     ask(service, "POST", "elt_syncs/shop", {"sync_interval": "0 9 * * *"})
-    with pytest.raises(ScheduleChangedError, match=r"sync_interval is '0 9 \* \* \*', was '0 3 \* \* \*'"):
-        now.do(owned.put_back)
+    with pytest.raises(
+        ScheduleChangedError, match=r"sync_interval is '0 9 \* \* \*' \(before the pause '0 3 \* \* \*'"
+    ):
+        now.do(owned.restore)
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 9 * * *"
-    owned.put_back.if_changed = "restore"
-    assert now.do(owned.put_back)["changed"]
+    owned.restore.if_changed = "restore"
+    assert now.do(owned.restore)["changed"]
     assert shown(service)["elt_syncs/shop"]["orchestration_workflow_id"] == "nightly"
     ask(service, "DELETE", "elt_syncs/shop/orchestration")
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 3 * * *"
 
 
 def test_a_stopped_teardown_activates_what_it_has_deactivated(service: LocalService) -> None:
-    noted = run(ScheduleNoteOperator(task_id="n", reverse_etl_sync_id="crm_contacts"))
-    run(ScheduleTakeOffOperator(task_id="t", noted=noted))
+    noted = run(ScheduleSnapshotOperator(task_id="n", reverse_etl_sync_id="crm_contacts"))
+    run(SchedulePauseOperator(task_id="t", snapshot=noted))
     service.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "status": 500, "times": "always"}])
     memory = Memory()
-    task = SchedulePutBackOperator(task_id="p", noted=noted)
+    task = ScheduleRestoreOperator(task_id="p", snapshot=noted)
     with pytest.raises(Exception, match="500"):
         run(task, memory)
     assert shown(service)["reverse_etl_syncs/crm_contacts"]["enabled"]
     service.faults([])
-    run(SchedulePutBackOperator(task_id="p", noted=noted), memory)
+    run(ScheduleRestoreOperator(task_id="p", snapshot=noted), memory)
     assert shown(service)["reverse_etl_syncs/crm_contacts"]["sync_interval"] == "0 5 * * *"
 
 
@@ -212,30 +214,30 @@ def test_sync_is_activated_if_this_dag_may_have_deactivated_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = Run("one")
-    with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
+    with DAG("d", schedule=None), paused_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
         pass
-    now.do(owned.note)
-    now.do(owned.take_off)
+    now.do(owned.snapshot)
+    now.do(owned.pause)
     if killed:
         # Before it could say that it is done.
-        del now.memories["crm_take_off"].pushed["datapipe_schedule_taken"]
+        del now.memories["crm_pause"].pushed["datapipe_schedule_taken"]
     ask(service, "POST", "reverse_etl_syncs/crm_contacts/deactivate")
     if not has_task_state:
         monkeypatch.setattr("tests.support.tasks.context_of", lambda memory: {"ti": memory})
-    now.memories["crm_put_back"] = _Ti(now)
-    now.memories["crm_put_back"].try_number = try_number
-    now.do(owned.put_back)
+    now.memories["crm_restore"] = _Ti(now)
+    now.memories["crm_restore"].try_number = try_number
+    now.do(owned.restore)
     there = shown(service)["reverse_etl_syncs/crm_contacts"]
     assert (there["enabled"], there["sync_interval"]) == (activated, "0 5 * * *")
 
 
 def test_sync_that_was_deactivated_by_others_stays_so(service: LocalService) -> None:
     now = Run("one")
-    with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
+    with DAG("d", schedule=None), paused_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
         pass
-    now.do(owned.note)
+    now.do(owned.snapshot)
     ask(service, "POST", "reverse_etl_syncs/crm_contacts/deactivate")
-    now.do(owned.put_back)
+    now.do(owned.restore)
     there = shown(service)["reverse_etl_syncs/crm_contacts"]
     assert (there["enabled"], there["sync_interval"]) == (False, "0 5 * * *")
 
@@ -250,4 +252,4 @@ def test_sync_that_was_deactivated_by_others_stays_so(service: LocalService) -> 
 )
 def test_what_makes_no_sense_is_refused_when_the_dag_is_read(given: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        ScheduleNoteOperator(task_id="t", **given)
+        ScheduleSnapshotOperator(task_id="t", **given)

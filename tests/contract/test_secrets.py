@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.operators.connection import ConnectionBridgeCreateOperator
+from airflow_provider_datapipe.operators.connections import ConnectionBridgeCreateOperator
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from airflow_provider_datapipe.operators.elt_changes import EltSyncCreateOperator, EltSyncUpdateOperator
-from airflow_provider_datapipe.operators.reverse_etl_changes import (
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncCreateOperator, EltSyncUpdateOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import (
     ReverseEtlSyncCreateOperator,
     ReverseEtlSyncUpdateOperator,
 )

@@ -23,12 +23,12 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, NotFoundError
-from airflow_provider_datapipe.runs.condition import Check
+from airflow_provider_datapipe.runs.conditions.base import Check
 from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError, RunVanishedError
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.names import NameLookupError, UnknownNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from airflow_provider_datapipe.sensors.run import (
     EltStreamRunSensor,
     EltSyncRunSensor,
@@ -320,9 +320,9 @@ def test_a_look_at_a_sync_costs_one_request(service: LocalService) -> None:
     have_run(service, "stream")
     with pytest.raises(AirflowSensorTimeout):
         sense("poke", EltSyncRunSensor, sync_id="sync", after=moment, timeout=0.6)
-    looks = service.journal_requests("/elt_syncs/sync/status")
-    paths = [entry["path"] for entry in service.journal_requests(after=looks[0]["seq"])]
-    assert len(looks) > 2
+    schedule = service.journal_requests("/elt_syncs/sync/status")
+    paths = [entry["path"] for entry in service.journal_requests(after=schedule[0]["seq"])]
+    assert len(schedule) > 2
     # The first look shows the streams, and one of them itself.
     later = [path for path in paths if "/_local" not in path and path != "/elt_syncs/sync/status"]
     assert sorted(later) == ["/elt_stream_runs", "/elt_streams"] or later == ["/elt_stream_runs"]
@@ -427,7 +427,7 @@ def test_what_can_not_be_ends_at_once_with_its_own_error(
     arguments: dict[str, Any], expected: type[Exception], said: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In mode reschedule, missing resources are polled again for a minute.
-    monkeypatch.setattr("airflow_provider_datapipe.runs.patience.GRACE", 0.5)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.sensor_backoff.GRACE", 0.5)
     moment = {} if "run_id" in arguments else {"after": now()}
     with pytest.raises(expected, match=said or None) as failed:
         sense(mode, EltStreamRunSensor, **(moment | arguments))
@@ -463,10 +463,13 @@ def test_a_wait_that_the_triggerer_can_not_begin_is_lost_contact(monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("reason", "expected"), [(EndReason.LOST_CONTACT, LostContactError), (EndReason.VANISHED, RunVanishedError)]
+    ("reason", "expected"),
+    [(WaitOutcomeReason.LOST_CONTACT, LostContactError), (WaitOutcomeReason.VANISHED, RunVanishedError)],
 )
-def test_unknown_run_outcome_is_skipped_only_by_never_fail(reason: EndReason, expected: type[Exception]) -> None:
-    end = End(reason, Reference("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is away")
+def test_unknown_run_outcome_is_skipped_only_by_never_fail(
+    reason: WaitOutcomeReason, expected: type[Exception]
+) -> None:
+    end = WaitOutcome(reason, RunRef("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is away")
     event = {"status": "success", "check": Check("it is away", is_met=True, ends=(end,)).as_dict()}
     for flags, raised in (
         ({}, expected),

@@ -12,13 +12,13 @@ import pytest
 
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, InvalidRequestError, TransportError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.changes.transform_bulk import BulkDeployError
-from airflow_provider_datapipe.changes.transform_folder import CyclicTransformsError
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.operators.base import DatapipeRunOperator
-from airflow_provider_datapipe.operators.query import QueryPreviewOperator
-from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator
-from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
+from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
+from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator
+from airflow_provider_datapipe.operators.transforms import TransformDeployOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.resources.transform_bulk import BulkDeployError
+from airflow_provider_datapipe.resources.transform_folder import CyclicTransformsError
 from airflow_provider_datapipe.runs.conflicts import IfRunning
 from airflow_provider_datapipe.runs.errors import RunFailedError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
@@ -39,10 +39,10 @@ SEED: dict[str, Any] = {
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Poll often, and shorten waits."""
     connect(monkeypatch, service, poll_interval=0.05)
-    policy = StartPolicy(if_running=IfRunning.ATTACH, settle=0.5, look_interval=0.1)
+    policy = StartPolicy(if_running=IfRunning.ATTACH, lost_response_timeout=0.5, search_interval=0.1)
     monkeypatch.setattr(DatapipeRunOperator, "_start_policy", lambda _: policy)
-    for module in ("change", "transform_bulk"):
-        monkeypatch.setattr(f"airflow_provider_datapipe.changes.{module}._SECOND_LOOK", 0.1)
+    for module in ("base", "transform_bulk"):
+        monkeypatch.setattr(f"airflow_provider_datapipe.resources.{module}._SECOND_POLL", 0.1)
 
 
 def deployment(**more: Any) -> TransformDeployOperator:
@@ -116,9 +116,11 @@ def test_what_was_changed_and_not_published_is_published(name: str, kind: str, s
 
 
 def test_a_build_that_is_going_is_waited_for(service: LocalService) -> None:
+    service.runs({"minimum_duration": 3})
     path = f"{service.base_url}/transforms/there.table/publish"
     httpx.post(path, headers=service.headers).raise_for_status()
     result = run(deployment())
+    service.runs({"minimum_duration": SEED["runs"]["minimum_duration"]})
     assert (result["attached"], result["published"], result["status"]) == (True, False, "completed")
     assert publications(service, "there.table") == 1
 

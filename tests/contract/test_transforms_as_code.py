@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.operators.transform_changes import TransformPlanOperator
+from airflow_provider_datapipe.operators.transform_folders import TransformPlanOperator
 from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError
 from tests.contract.seeds import changes, page_blocks, page_tasks
 from tests.contract.transform_commands import FILES, SEED, Say, held, put, send
@@ -330,13 +330,13 @@ def test_all_invalid_files_are_reported_before_any_request(service: LocalService
     for command in ("plan", "deploy", "pull"):
         said = say(command)
         assert said.status == 1
-        told = said.err.splitlines()
-        assert told[0].startswith(
+        reported = said.err.splitlines()
+        assert reported[0].startswith(
             "datapipe " + command + ": a.sql, line 3: materialisation is not known: there are name"
         )
-        assert told[1].startswith("b/c.sql, line 4: checks[1].unqiue is not known")
-        assert told[2].startswith("b/c.sql, line 5: schedule '* * *' is no cron expression")
-        assert told[3].startswith("d.sql, line 3: the front matter that begins in line 1 has no end")
+        assert reported[1].startswith("b/c.sql, line 4: checks[1].unqiue is not known")
+        assert reported[2].startswith("b/c.sql, line 5: schedule '* * *' is no cron expression")
+        assert reported[3].startswith("d.sql, line 3: the front matter that begins in line 1 has no end")
     put(tmp_path / "models", {"a.sql": "SELECT 1", "b/c.sql": "-- ---\n-- name: a\n-- folder: ''\n-- ---\nSELECT 1"})
     (tmp_path / "models/d.sql").unlink()
     assert "b/c.sql and a.sql both stand for the transform 'a'" in say("plan").err
@@ -401,13 +401,20 @@ def test_a_plan_is_coloured_on_a_terminal(
 
 def state(service: LocalService) -> dict[str, Any]:
     """Return the transforms of the service without IDs and times."""
-    told = ("sql_template", "materialization", "materialization_status", "status", "documentation", "cron_expression")
+    reported = (
+        "sql_template",
+        "materialization",
+        "materialization_status",
+        "status",
+        "documentation",
+        "cron_expression",
+    )
     there = {}
     for name, each in held(service).items():
         versions = send(service, "GET", f"/transforms/{each['id']}/versions?limit=100")["data"]
         published = [(version["sql_template"], version["is_published"]) for version in versions]
         attached = each.get("orchestration_workflow_id")
-        there[name] = {key: each.get(key) for key in told} | {"versions": published, "orchestration": attached}
+        there[name] = {key: each.get(key) for key in reported} | {"versions": published, "orchestration": attached}
     return there
 
 

@@ -30,7 +30,7 @@ from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeEr
 from airflow_provider_datapipe.api.webhook import HmacAuthentication
 from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS
 from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
-from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from airflow_provider_datapipe.operators.webhooks import WebhookIngestOperator
 from airflow_provider_datapipe.webhook.delivery import BatchResult, IngestError, IngestResult, SourceChangedError
 from tests.contract.datapipe_local.api import Api
 from tests.contract.seeds import page_blocks
@@ -502,14 +502,14 @@ def test_the_examples_of_the_documentation_run(
 
 def test_the_fields_of_the_connection_are_documented() -> None:
     table = pages()["docs/webhook.md"].partition("## Connection")[2].partition("```json")[0]
-    told = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
-    assert told.keys() == WEBHOOK_FIELDS.keys()
+    reported = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
+    assert reported.keys() == WEBHOOK_FIELDS.keys()
     for name, field in WEBHOOK_FIELDS.items():
         default = field["schema"].get("default")
-        assert told[name].strip("`") == (str(default).lower() if default not in (None, "") else "none"), name
+        assert reported[name].strip("`") == (str(default).lower() if default not in (None, "") else "none"), name
 
 
 def test_the_keys_of_the_result_are_documented() -> None:
     table = pages()["docs/webhook.md"].partition("## Result")[2].partition("The result is pushed")[0]
-    told = set(re.findall(r"`(\w+)`", table))
-    assert told == set(IngestResult.__annotations__) | set(BatchResult.__annotations__)
+    reported = set(re.findall(r"`(\w+)`", table))
+    assert reported == set(IngestResult.__annotations__) | set(BatchResult.__annotations__)

@@ -240,9 +240,9 @@ def test_a_plan_says_what_is_another_and_no_secret(service: Service) -> None:
         "raw_old.Visits",
         "sales/people -> CRM gone",
     }
-    told = plan_text(plan) + json.dumps(plan.as_json())
-    assert SECRET not in told
-    assert "before" not in told
+    reported = plan_text(plan) + json.dumps(plan.as_json())
+    assert SECRET not in reported
+    assert "before" not in reported
 
 
 def test_second_apply_changes_nothing(

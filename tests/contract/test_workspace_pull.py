@@ -17,7 +17,7 @@ from airflow_provider_datapipe.pipelines.workspace.applying import apply
 from airflow_provider_datapipe.pipelines.workspace.document import Document
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from airflow_provider_datapipe.pipelines.workspace.pulling import _text, pull
-from airflow_provider_datapipe.runs.records import NoRecords
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 from datapipe_local.testing.client import ControlPlane
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
@@ -63,7 +63,7 @@ def planned(service: Service, text: str, *, delete_orphans: bool = False) -> lis
 
 
 def applied(service: Service, text: str) -> Report:
-    return apply(service, Document(text, NAME, {}), NoRecords(), delete_orphans=True, wait_for_run=5)
+    return apply(service, Document(text, NAME, {}), NoTaskState(), delete_orphans=True, wait_for_run=5)
 
 
 Change = tuple[str, Callable[[httpx.Client], httpx.Response], str | None]

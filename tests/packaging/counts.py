@@ -33,10 +33,10 @@ class Counts(NamedTuple):
         return cls(passed, len(bad), len(skips), Counter(map(_reason, skips)), sorted(bad))
 
     def __str__(self) -> str:
-        told = f"{self.passed} passed"
+        reported = f"{self.passed} passed"
         if self.failed:
-            told += f", {self.failed} failed"
-        return f"{told}, {self.skipped} skipped" if self.skipped else told
+            reported += f", {self.failed} failed"
+        return f"{reported}, {self.skipped} skipped" if self.skipped else reported
 
 
 def _reason(skip: ET.Element) -> str:

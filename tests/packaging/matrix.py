@@ -121,7 +121,7 @@ def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
 def report(cells: Sequence[Cell], ran: Sequence[Ran], missing: dict[Cell, str]) -> Iterator[str]:
     """Tell what came of it, as Markdown."""
     suites = [suite for suite in SUITES if any(one.suite == suite for one in ran)]
-    told = {(one.cell, one.suite): str(one) for one in ran}
+    reported = {(one.cell, one.suite): str(one) for one in ran}
     pinned = airflows()
     yield table(
         ["Airflow", "Python", *suites],
@@ -129,7 +129,7 @@ def report(cells: Sequence[Cell], ran: Sequence[Ran], missing: dict[Cell, str]) 
             [
                 str(airflow_in(pinned[cell.airflow])),
                 cell.python,
-                *(told.get((cell, suite), "not there" if cell in missing else NOT_RUN) for suite in suites),
+                *(reported.get((cell, suite), "not there" if cell in missing else NOT_RUN) for suite in suites),
             ]
             for cell in cells
         ],

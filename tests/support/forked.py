@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 #: Imported once, by the server that forks: two thirds of the CPU time of a start.
-_IMPORTED = ["tests.support.forked", "datapipe_local.app", "datapipe_local.server", "datapipe_local.cli"]
+_IMPORTED = [
+    "tests.support.forked",
+    "datapipe_local.server.app",
+    "datapipe_local.server.process",
+    "datapipe_local.cli.program",
+]
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(_IMPORTED)
 

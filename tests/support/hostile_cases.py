@@ -21,10 +21,11 @@ from unittest import mock
 from airflow.providers.common.compat.sdk import AirflowSkipException, TaskDeferred
 
 from airflow_provider_datapipe.api.errors import DatapipeError
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator, TransformRematerializeOperator
 from tests.support.hostile import API_KEY, PROXY_PASSWORD, Faults, HostileServer, Plan, Resource, Run, Service
 from tests.support.hostile import Kind as ResourceKind
 from tests.support.hostile.faults import changed_fields
@@ -209,8 +210,8 @@ class Played:
         """Return the case, the tries and the requests that started something or failed."""
         lines = [repr(self.case)]
         for attempt in self.attempts:
-            told = repr(attempt.error) if attempt.error else json.dumps(attempt.result)
-            lines.append(f"try from {self._at(attempt.began)} to {self._at(attempt.ended)}: {told}")
+            reported = repr(attempt.error) if attempt.error else json.dumps(attempt.result)
+            lines.append(f"try from {self._at(attempt.began)} to {self._at(attempt.ended)}: {reported}")
         for resource_id in self.case.resource_ids:
             for each in self.service.runs_of(resource_id):
                 begin, end = self._at(each.started_at), self._at(each.finished_at)
@@ -379,33 +380,34 @@ def _reported(played: Played, attempt: Attempt, report: dict[str, Any]) -> Run |
 
 
 def _wrong_in_success(
-    played: Played, attempt: Attempt, resource: Resource, report: dict[str, Any], told: Run | None
+    played: Played, attempt: Attempt, resource: Resource, report: dict[str, Any], reported: Run | None
 ) -> Iterator[str]:
     what = f"success of {resource.id} was reported"
-    if told is None or told.resource is not resource:
+    if reported is None or reported.resource is not resource:
         yield f"{what} by the run {report['run_id']}, which does not exist"
         return
-    if told.plan.outcome != "COMPLETED" or told.finished_at > attempt.ended:
-        yield f"{what} by run {told.number}, which is {told.status_at(attempt.ended)}"
-    if told.finished_at < played.attempts[0].began:
-        yield f"{what} by run {told.number}, which had ended before the task began"
-    if _origin(told).request is None and not report["attached"]:
-        yield f"{what} by run {told.number} as the task's own, which it did not start"
-    if played.case.option and resource.kind == "elt_stream" and not told.full_refresh:
-        yield f"{what} by run {told.number}, which is no full refresh"
-    if played.case.option and resource.kind == "reverse_etl" and not told.retried:
-        yield f"{what} by run {told.number}, which did not retry the failed records"
+    if reported.plan.outcome != "COMPLETED" or reported.finished_at > attempt.ended:
+        yield f"{what} by run {reported.number}, which is {reported.status_at(attempt.ended)}"
+    if reported.finished_at < played.attempts[0].began:
+        yield f"{what} by run {reported.number}, which had ended before the task began"
+    if _origin(reported).request is None and not report["attached"]:
+        yield f"{what} by run {reported.number} as the task's own, which it did not start"
+    if played.case.option and resource.kind == "elt_stream" and not reported.full_refresh:
+        yield f"{what} by run {reported.number}, which is no full refresh"
+    if played.case.option and resource.kind == "reverse_etl" and not reported.retried:
+        yield f"{what} by run {reported.number}, which did not retry the failed records"
 
 
 def _false_failures(played: Played) -> Iterator[str]:
     """Find a run that was reported as failed, but had not failed."""
     for attempt in played.attempts:
         for report in _reports(played, attempt).values():
-            told = _reported(played, attempt, report)
-            if told is None or report["outcome"] not in ("failed", "canceled", "partial"):
+            reported = _reported(played, attempt, report)
+            if reported is None or report["outcome"] not in ("failed", "canceled", "partial"):
                 continue
-            if told.finished_at > attempt.ended or _is_good(told):
-                yield f"run {told.number} is {told.status_at(attempt.ended)}, and was reported as {report['outcome']}"
+            if reported.finished_at > attempt.ended or _is_good(reported):
+                state = reported.status_at(attempt.ended)
+                yield f"run {reported.number} is {state}, and was reported as {report['outcome']}"
 
 
 def _too_many_requests(played: Played) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from airflow_provider_datapipe.runs.pace import KEPT, History, next_look
+from airflow_provider_datapipe.runs.poll_interval import KEPT, RunDurations, next_poll
 
 FASTEST, SLOWEST = 1.0, 60.0
 #: What a look costs, in seconds of delay, and from which duration; less in shorter runs, in proportion. As in the code,
@@ -48,13 +48,13 @@ class Measured:
     """
     Results of a poll interval.
 
-    :param looks: average number of polls per run.
+    :param schedule: average number of polls per run.
     :param delays: seconds from the end of each run to its detection, ascending.
     :param shares: the same as shares of the durations.
     :param cost: average of the delay in seconds plus the price of the polls. Lower is better.
     """
 
-    looks: float
+    schedule: float
     delays: Sequence[float]
     shares: Sequence[float]
     cost: float
@@ -142,8 +142,8 @@ def adaptive(known: int) -> Callable[[Case], Pace]:
     """Poll as the provider does with this number of known earlier runs."""
 
     def of(case: Case) -> Pace:
-        history = History.of(case.earlier[:known])
-        return lambda age: next_look(age, history, fastest=FASTEST, slowest=SLOWEST)
+        history = RunDurations.of(case.earlier[:known])
+        return lambda age: next_poll(age, history, fastest=FASTEST, slowest=SLOWEST)
 
     return of
 
@@ -162,14 +162,14 @@ WAYS: dict[str, Callable[[Case], Pace]] = {
 
 def measure(cases: Sequence[Case], way: Callable[[Case], Pace]) -> Measured:
     """Simulate the waits for all cases."""
-    looks, delays, shares, cost = 0, [], [], 0.0
+    schedule, delays, shares, cost = 0, [], [], 0.0
     for case in cases:
         *before, last = looks_at(case.duration, way(case))
-        looks += len(before) + 1
+        schedule += len(before) + 1
         delays.append(last - case.duration)
         shares.append((last - case.duration) / case.duration)
         cost += delays[-1] + (len(before) + 1) * PRICE * min(1.0, case.duration / FULL_PRICE_AFTER)
-    return Measured(looks / len(cases), sorted(delays), sorted(shares), cost / len(cases))
+    return Measured(schedule / len(cases), sorted(delays), sorted(shares), cost / len(cases))
 
 
 def part(values: Sequence[float], share: float) -> float:
@@ -208,7 +208,7 @@ def _rows(group: str, ways: Mapping[str, Measured]) -> str:
     lines = [f"| {group} | Polls per run | Delay: half within | 95% within |", "|---|---|---|---|"]
     for name, seen in ways.items():
         delays = [f"{part(seen.delays, share):.1f} s ({part(seen.shares, share):.1%})" for share in (0.5, 0.95)]
-        lines.append(f"| {name} | {seen.looks:.0f} | {' | '.join(delays)} |")
+        lines.append(f"| {name} | {seen.schedule:.0f} | {' | '.join(delays)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -78,6 +78,6 @@ async def first_event(trigger: Any) -> Any:
 
 def copy_of(task: Any) -> Any:
     fresh = copy.copy(task)
-    for name in ("_looked", "_under_way"):
+    for name in ("_polled", "_under_way"):
         fresh.__dict__[name] = None
     return fresh

@@ -160,12 +160,12 @@ class AirflowApi:
         """Return the log of one try of a task, of its worker and of its trigger."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
         answer = self.request("GET", path, params={"map_index": map_index, "full_content": True})
-        told: list[str] = []
+        reported: list[str] = []
         for entry in answer["content"]:
             # What an exception says, or why a task is skipped, is beside the line that tells of it.
             causes = (cause["exc_value"] for cause in entry.get("error_detail") or ())
-            told += [entry["event"], *causes, entry.get("reason", "")]
-        return "\n".join(told)
+            reported += [entry["event"], *causes, entry.get("reason", "")]
+        return "\n".join(reported)
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, key: str = "return_value") -> Any:
         """Return an XCom; None if it does not exist."""

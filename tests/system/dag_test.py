@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.support.airflow_versions import IMPORT_DAG_BAG
 from tests.support.process_table import working_in
@@ -41,6 +41,9 @@ def python_path() -> str:
 @dataclass(frozen=True)
 class Tested:
     """State of a DAG run, states and results of its tasks by label, and the output of the process."""
+
+    #: Not a test class, despite its name.
+    __test__: ClassVar[bool] = False
 
     state: str
     states: dict[str, str]

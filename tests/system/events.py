@@ -228,10 +228,10 @@ class EventCounter:
             run["run_id"]: run["kind"] for run in runs if run["finished_at"] is not None and run["run_id"] not in slices
         }
         api = self._airflow.api
-        told = Counter[str]()
+        reported = Counter[str]()
         for dag_id in DAGS.values():
             name = dag_id.replace("watching_", "watched_")
-            told.update(_run_ids(_all(api, "/assets/events", "asset_events", name_pattern=name)))
+            reported.update(_run_ids(_all(api, "/assets/events", "asset_events", name_pattern=name)))
             for run in _all(api, f"/dags/{dag_id}/dagRuns", "dag_runs"):
                 path = f"/dags/{dag_id}/dagRuns/{run['dag_run_id']}"
                 if path not in self._reached:
@@ -239,11 +239,11 @@ class EventCounter:
         reached = {run_id for run_ids in self._reached.values() for run_id in run_ids}
         return Count(
             Counter(ended.values()),
-            sorted(set(ended) - told.keys()),
+            sorted(set(ended) - reported.keys()),
             sorted(set(ended) - reached),
-            Counter(told[run_id] for run_id in ended if run_id in told),
+            Counter(reported[run_id] for run_id in ended if run_id in reported),
             len(self._reached),
-            sorted(slices & told.keys()),
+            sorted(slices & reported.keys()),
         )
 
 

@@ -48,7 +48,7 @@ def test_dags_start_for_what_others_have_made_new(airflow: AirflowComponents, ma
             for label, one in tasks.items()
             if one.state == "success"
         }
-    told = consumed(airflow)
+    reported = consumed(airflow)
     expected = {f"{PLACE}/elt_streams/{task}": results[task] for task in STREAMS}
     expected |= {f"{PLACE}/elt_streams/mapped_{number + 1}": results[f"mapped[{number}]"] for number in (0, 1)}
     stream = results["sync"]["streams"]["rows"]
@@ -64,7 +64,7 @@ def test_dags_start_for_what_others_have_made_new(airflow: AirflowComponents, ma
         "resource_id": "of_a_sync",
         "streams": {"rows": brief},
     }
-    assert told == {uri: [result] for uri, result in expected.items()}
+    assert reported == {uri: [result] for uri, result in expected.items()}
     assert stream["run_id"]
     assert results["reverse_etl"]["rows_synced"] == 5
     assert runs_of(airflow, "assets_failed_consumer") == []
@@ -84,5 +84,5 @@ def consumed(airflow: AirflowComponents) -> dict[str, list[Any]]:
 
     wait_for("the DAG of the alias has started for all", all_came, limit=120, interval=1)
     assert found == THROUGH_THE_ALIAS
-    told: dict[str, list[Any]] = airflow.api.xcom(CONSUMER, run_id, "runs")
-    return told
+    reported: dict[str, list[Any]] = airflow.api.xcom(CONSUMER, run_id, "runs")
+    return reported

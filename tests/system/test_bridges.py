@@ -35,7 +35,7 @@ def test_a_person_is_asked_and_authorizes(airflow: AirflowComponents, tmp_path: 
 
         page = httpx.post(url, data={"path": str(tmp_path)})
         assert page.status_code == 303
-        told = parse_qs(urlsplit(page.headers["location"]).query)
+        reported = parse_qs(urlsplit(page.headers["location"]).query)
         # Airflow may fail a task that is answered in its first seconds (docs/architecture.md, "Why a trigger keeps its
         # event back"), and the sensor needs nobody to say that it is done.
         wait_for(
@@ -49,7 +49,7 @@ def test_a_person_is_asked_and_authorizes(airflow: AirflowComponents, tmp_path: 
         airflow.api.request("PATCH", answer, json={"chosen_options": ["Done"], "params_input": {}})
 
         airflow.ends(DAG_ID, run_id)
-        (there,) = told["connection_id"]
+        (there,) = reported["connection_id"]
         expected = {"connection_id": there, "integration_id": "files", "label": "Sales files"}
         assert airflow.api.xcom(DAG_ID, run_id, "connected") == expected
         # What lets in stands where it was asked to stand, and in no log.

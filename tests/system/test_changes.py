@@ -34,7 +34,11 @@ def fits(label: str, result: Any, tries: int = 1) -> None:
     """
     example = BY_NAME[label.removesuffix("[0]")]
     allowed = [example.expected, *([example.again] if tries > 1 and example.again is not None else [])]
-    assert any(all(result[key] == value for key, value in told.items()) for told in allowed), (example, tries, result)
+    assert any(all(result[key] == value for key, value in reported.items()) for reported in allowed), (
+        example,
+        tries,
+        result,
+    )
 
 
 def test_operators_of_each_module_on_components(airflow: AirflowComponents, changed: LocalService) -> None:

@@ -245,13 +245,13 @@ def test_a_load_that_somebody_else_asked_for_starts_a_dag(shop: Shop) -> None:
     (asked,) = shop.service.journal_runs("payments.payments")[-1:]
     found: list[str] = []
 
-    def is_told() -> bool:
+    def is_reported() -> bool:
         run_id = shop.service.journal_runs("payments.payments")[-1]["run_id"]
         runs = [run["dag_run_id"] for run in shop.runs_of("shop_payments_loaded")]
         found[:] = [run for run in runs if run_id in (shop.xcom("shop_payments_loaded", run, "rows_loaded") or {})]
         return bool(found)
 
-    wait_for("a DAG run has been told of it", is_told, limit=LIMIT, interval=0.5)
+    wait_for("a DAG run has been told of it", is_reported, limit=LIMIT, interval=0.5)
     assert asked["trigger"] == "request"
     shop.airflow.ends("shop_payments_loaded", found[0])
     (run,) = [run for run in shop.runs_of("shop_payments_loaded") if run["dag_run_id"] == found[0]]
@@ -294,10 +294,10 @@ def answered(shop: Shop, answer: str) -> str:
         return bool(asked) and shop.airflow.tasks(dag_id, run_id)["approve"].state in WAITING
 
     def has_heard() -> bool:
-        told = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag_id}'"
+        reported = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag_id}'"
         logs = [path for path in shop.airflow.log_files() if path.name.startswith("scheduler")]
         return any(
-            told in line and "task_id='approve'" in line and run_id in line
+            reported in line and "task_id='approve'" in line and run_id in line
             for path in logs
             for line in path.read_text(errors="replace").splitlines()
         )

@@ -57,15 +57,15 @@ def test_the_example_reports_and_sends_again_what_can_be_sent(example: dict[str,
 
 def test_a_dag_follows_that_nobody_has_started(example: dict[str, Any], airflow: AirflowComponents) -> None:
     last = example["report_again"]
-    told: dict[str, int] = {}
+    reported: dict[str, int] = {}
 
     def has_followed() -> bool:
         for run in airflow.api.request("GET", "/dags/flights_follow_up/dagRuns")["dag_runs"]:
-            told.update(airflow.api.xcom("flights_follow_up", run["dag_run_id"], "rows_sent") or {})
-        return last["run_id"] in told
+            reported.update(airflow.api.xcom("flights_follow_up", run["dag_run_id"], "rows_sent") or {})
+        return last["run_id"] in reported
 
     wait_for("the DAG has been told of the last run", has_followed, limit=90, interval=1)
-    assert told[last["run_id"]] == last["rows_synced"]
+    assert reported[last["run_id"]] == last["rows_synced"]
 
 
 def test_the_readme_has_a_dag_for_each_kind_of_run() -> None:

@@ -34,7 +34,7 @@ def own_file(path: Path) -> list[str]:
 def test_getting_started_with_the_wheel_and_one_file(tmp_path_factory: pytest.TempPathFactory) -> None:
     readme_asks_for = requirement("README.md", extra="[local]")
     page = [block for block in blocks() if block.page == PAGE]
-    asked, folder, init, serve, connect, run, look, standalone = (
+    asked, folder, init, serve, connect, run, poll, standalone = (
         block.text.strip() for block in page if block.language == "sh"
     )
     assert asked == f"pip install '{readme_asks_for}'"
@@ -74,7 +74,7 @@ def test_getting_started_with_the_wheel_and_one_file(tmp_path_factory: pytest.Te
         assert "state=success" in said.rpartition("DagRun Finished")[2]
         assert (here / "shop/airflow/airflow.db").exists()
         assert not (here / "airflow").exists()
-        shown = bash(look, here, env).splitlines()
+        shown = bash(poll, here, env).splitlines()
         assert shown[-1] == f"(100 of {len(adults):,} rows)"
         names = {line.partition(" | ")[2] for line in shown[2:-1]}
         assert len(names) == 100

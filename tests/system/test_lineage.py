@@ -164,30 +164,30 @@ def test_every_event_is_what_the_client_s_classes_say(
     assert ours
 
 
-def dataset(kind: Any, of_kind: str, told: dict[str, Any]) -> Any:
-    facets = {name: facets_of(told.get(name, {})) for name in ("facets", of_kind)}
-    return kind(told["namespace"], told["name"], **facets)
+def dataset(kind: Any, of_kind: str, reported: dict[str, Any]) -> Any:
+    facets = {name: facets_of(reported.get(name, {})) for name in ("facets", of_kind)}
+    return kind(reported["namespace"], reported["name"], **facets)
 
 
-def facets_of(told: dict[str, Any]) -> dict[str, Any]:
+def facets_of(reported: dict[str, Any]) -> dict[str, Any]:
     """Parse facets with the classes of their schemas. Facets of Airflow itself are omitted."""
-    read = {name: (CLASSES.get(facet["_schemaURL"]), facet) for name, facet in told.items()}
+    read = {name: (CLASSES.get(facet["_schemaURL"]), facet) for name, facet in reported.items()}
     ours_or_standard = {name: made(found, facet) for name, (found, facet) in read.items() if found is not None}
     left_out = [name for name, (found, _) in read.items() if found is None]
     assert all(name.startswith(("airflow", "unknownSource")) or name == "debug" for name in left_out), left_out
     return ours_or_standard
 
 
-def made(found: Any, told: Any) -> Any:
+def made(found: Any, reported: Any) -> Any:
     """Create an object of a class of the client from JSON. An unknown or missing field is an error."""
-    if isinstance(told, list):
-        return [made(found, each) for each in told]
-    if not isinstance(told, dict) or not attr.has(found):
-        return told
+    if isinstance(reported, list):
+        return [made(found, each) for each in reported]
+    if not isinstance(reported, dict) or not attr.has(found):
+        return reported
     hints = typing.get_type_hints(found)
     fields = {field.name: field for field in attr.fields(found)}
     given = {}
-    for name, value in told.items():
+    for name, value in reported.items():
         assert name in fields, (found, name)
         if fields[name].init and name != "_schemaURL":
             given[fields[name].alias] = of_hint(hints.get(name), value)

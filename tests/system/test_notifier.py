@@ -73,7 +73,7 @@ class Play:
         for task_id in self.tasks:
             self._note_links(task_id)
         #: The messages in the chat.
-        self.told: list[dict[str, Any]] = [json.loads(seen.body) for seen in chat.seen]
+        self.reported: list[dict[str, Any]] = [json.loads(seen.body) for seen in chat.seen]
 
     def _watch(self, instances: list[TaskInstance]) -> None:
         for one in instances:
@@ -91,9 +91,9 @@ class Play:
 
     def told_of(self, task_id: str) -> str:
         """Return the last message about a task: a scheduler without CPU time for long can run it twice."""
-        told = [str(one["text"]) for one in self.told if one.get("text", "").startswith(f"Task {task_id} of")]
-        from_workers = [text for text in told if "gives no reason" not in text]
-        return (from_workers or told)[-1]
+        reported = [str(one["text"]) for one in self.reported if one.get("text", "").startswith(f"Task {task_id} of")]
+        from_workers = [text for text in reported if "gives no reason" not in text]
+        return (from_workers or reported)[-1]
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +137,13 @@ def test_failed_records_are_logged_before_the_exception(story: Play) -> None:
 
 def test_people_are_told_from_the_worker(story: Play) -> None:
     for task_id in REFUSED:
-        told = story.told_of(task_id)
-        assert f"reverse ETL sync {task_id}: run " in told
-        assert "4 of 9 rows failed" in told
-        assert "  customer-2: no e-mail 2" in told
-        assert "  customer-3" not in told
-        assert f"On the service: https://app.example.com/reverse_etl_syncs/{task_id}" in told
-        assert "Log: http" in told
+        reported = story.told_of(task_id)
+        assert f"reverse ETL sync {task_id}: run " in reported
+        assert "4 of 9 rows failed" in reported
+        assert "  customer-2: no e-mail 2" in reported
+        assert "  customer-3" not in reported
+        assert f"On the service: https://app.example.com/reverse_etl_syncs/{task_id}" in reported
+        assert "Log: http" in reported
     for task_id in UNKNOWN:
         assert "Was it deleted" in story.told_of(task_id) or "404" in story.told_of(task_id)
     assert "Task down of DAG notifying" in story.told_of("down")
@@ -156,9 +156,9 @@ def test_records_that_are_hidden_are_shown_nowhere(story: Play) -> None:
 
 
 def test_people_are_told_from_the_dag_processor(story: Play) -> None:
-    told = [one["dag"] for one in story.told if "dag" in one]
-    assert told
-    assert all(one.startswith(f"DAG {DAG}, run {story.run_id} failed.\nAirflow says: ") for one in told)
+    reported = [one["dag"] for one in story.reported if "dag" in one]
+    assert reported
+    assert all(one.startswith(f"DAG {DAG}, run {story.run_id} failed.\nAirflow says: ") for one in reported)
 
 
 @pytest.mark.usefixtures("story")
@@ -172,9 +172,9 @@ def test_people_are_told_from_a_triggerer(
     telling.runs({"resources": {"going_late": {"minimum_duration": 5}}})
     run_id = airflow.trigger(LATE)
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [body["late"] for seen in chat.seen if "late" in (body := json.loads(seen.body))]
 
-    wait_for("the missed deadline is told", lambda: bool(told()), limit=120)
+    wait_for("the missed deadline is told", lambda: bool(reported()), limit=120)
     airflow.wait(LATE, run_id)
-    assert told() == [f"DAG {LATE}, run {run_id} missed its deadline.\nIt was not over in time."]
+    assert reported() == [f"DAG {LATE}, run {run_id} missed its deadline.\nIt was not over in time."]

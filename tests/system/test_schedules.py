@@ -21,9 +21,9 @@ ELT = ["all", "failing", "killed", "killed_and_again", "changed", "two"]
 REVERSE = ["all", "back_killed"]
 #: Killed workers: the task, and the request during which its worker is killed.
 KILLED = {
-    "killed": ("it_take_off", "POST", "/elt_syncs/killed"),
-    "killed_and_again": ("it_take_off", "DELETE", "/elt_syncs/killed_and_again/orchestration"),
-    "back_killed": ("it_put_back", "POST", "/reverse_etl_syncs/back_killed/deactivate"),
+    "killed": ("it_pause", "POST", "/elt_syncs/killed"),
+    "killed_and_again": ("it_pause", "DELETE", "/elt_syncs/killed_and_again/orchestration"),
+    "back_killed": ("it_restore", "POST", "/reverse_etl_syncs/back_killed/deactivate"),
 }
 GATED = ("changed", "two")
 #: A task without retries, killed in each try: a scheduler without CPU time can run a task twice.
@@ -169,14 +169,14 @@ class Play:
 
     def _clear_the_note(self) -> None:
         def note() -> Any:
-            return self.airflow.api.xcom("schedules_two", self.runs["two"], "it_note")
+            return self.airflow.api.xcom("schedules_two", self.runs["two"], "it_snapshot")
 
         def is_done() -> bool:
-            one = self._task("two", "it_note")
+            one = self._task("two", "it_snapshot")
             return one.try_number > 1 and one.state in ("success", "failed")
 
         self.notes.append(note())
-        self.airflow.api.clear("schedules_two", self.runs["two"], "it_note")
+        self.airflow.api.clear("schedules_two", self.runs["two"], "it_snapshot")
         wait_for("the note is taken again", is_done, limit=120, interval=0.5)
         self.notes.append(note())
 
@@ -209,7 +209,7 @@ def restored(story: Play, end: str) -> bool:
     return True
 
 
-def test_everything_is_owned_run_and_put_back(story: Play) -> None:
+def test_everything_is_owned_run_and_restore(story: Play) -> None:
     assert story.states["all"] == "success", story.log("all")
     assert {each: shown(story.service, each) for each in OF_ALL} == {each: story.before[each] for each in OF_ALL}
     # Each could be run by the DAG while it was off its schedule.
@@ -231,9 +231,9 @@ def test_it_is_off_its_schedule_while_it_is_owned(story: Play) -> None:
 )
 def test_it_is_put_back_where_a_task_fails(end: str, first: str, work: str, story: Play) -> None:
     assert story.states[end] == "failed", story.tasks[end]
-    back = {"it_put_back": "success", "it_is_back": "success"}
+    back = {"it_restore": "success", "it_is_restored": "success"}
     states = {task_id: one.state for task_id, one in story.tasks[end].items()}
-    assert states == {"it_note": "success", "it_take_off": first, "work": work, **back}
+    assert states == {"it_snapshot": "success", "it_pause": first, "work": work, **back}
     assert restored(story, end)
 
 
@@ -252,7 +252,7 @@ def test_what_is_off_is_not_noted_as_what_was_there(story: Play) -> None:
 
 def test_what_a_person_has_changed_is_not_overwritten(story: Play) -> None:
     assert story.states["changed"] == "failed"
-    assert story.tasks["changed"]["it_put_back"].state == "failed"
+    assert story.tasks["changed"]["it_restore"].state == "failed"
     # That alone has failed.
     assert story.tasks["changed"]["work"].state == "success"
     assert shown(story.service, "elt_syncs/changed")["sync_interval"] == "0 9 * * *"
@@ -261,9 +261,9 @@ def test_what_a_person_has_changed_is_not_overwritten(story: Play) -> None:
 
 def test_a_second_owner_is_refused_and_changes_nothing(story: Play) -> None:
     assert story.states["another"] == "failed"
-    assert story.tasks["another"]["it_note"].state == "failed"
+    assert story.tasks["another"]["it_snapshot"].state == "failed"
     assert {one.state for one in story.tasks["another"].values()} == {"failed", "upstream_failed"}
-    assert "is off its schedule already" in story.log("another")
+    assert "is paused already" in story.log("another")
     assert story.states["two"] == "success", story.log("two")
     assert restored(story, "two")
 
@@ -278,5 +278,5 @@ def test_all_of_it_can_be_cleared_and_run_again(story: Play, airflow: AirflowCom
     airflow.wait("schedules_failing", run_id)
     tries = {task_id: one.try_number for task_id, one in airflow.tasks("schedules_failing", run_id).items()}
     # A scheduler that is starved may try one once more. What is behind the teardown is not cleared with the work.
-    assert all(number >= 2 for task_id, number in tries.items() if task_id != "it_is_back"), tries
+    assert all(number >= 2 for task_id, number in tries.items() if task_id != "it_is_restored"), tries
     assert restored(story, "failing")

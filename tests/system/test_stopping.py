@@ -98,12 +98,12 @@ class Play:
                     self._stack.enter_context(self._airflow.second_triggerer())
             case [_]:
                 # Whoever was stopped so far has to have been told by the triggerer that is about to stand still.
-                told = all(
+                reported = all(
                     each in self._acted and COMPLETED in self.trigger_logs(each)[0]
                     for each in (*MARKED, *CLEARED)
                     if "deferred" in each
                 )
-                if told and all(tasks[each].state != "deferred" for each in TIMED_OUT):
+                if reported and all(tasks[each].state != "deferred" for each in TIMED_OUT):
                     self._next("the first stands still, and one of the runs ends")
                     self._airflow.freeze("triggerer")
                     self._stack.callback(self._airflow.thaw, "triggerer")
@@ -181,13 +181,13 @@ def test_a_task_whose_time_is_over_says_which_run_goes_on(task_id: str, story: P
     (run,) = story.journal.runs(task_id)
     assert run["finished_at"] is None
     assert story.tasks[task_id].state == "failed"
-    told = story.log(task_id)
+    reported = story.log(task_id)
     if "deferred" in task_id:
-        assert "did not end in time" in told
-        assert run["run_id"] in told
-        assert "The run may still be going: look at it in the service" in told
+        assert "did not end in time" in reported
+        assert run["run_id"] in reported
+        assert "The run may still be going: look at it in the service" in reported
     else:
-        assert f"run {run['run_id']} {GOES_ON}" in told
+        assert f"run {run['run_id']} {GOES_ON}" in reported
     assert (task_id in story.enabled) == task_id.endswith("leave")
 
 

@@ -76,8 +76,8 @@ def test_a_share_of_values() -> None:
 
 
 def test_only_an_answer_to_what_was_asked_after_the_start_counts() -> None:
-    looks = {1: [(0.5, 0.9), (1.5, 1.6), (2.5, 2.6)], 2: [(0.5, 3.0)]}
-    assert first_answers({1: 1.0, 2: 1.0, 3: 1.0}, looks) == [1.6]
+    schedule = {1: [(0.5, 0.9), (1.5, 1.6), (2.5, 2.6)], 2: [(0.5, 3.0)]}
+    assert first_answers({1: 1.0, 2: 1.0, 3: 1.0}, schedule) == [1.6]
 
 
 @pytest.mark.parametrize(

@@ -21,52 +21,70 @@ pytestmark = pytest.mark.medium
 SOURCE = Path(__file__).parents[2] / "src"
 PROVIDER = "airflow_provider_datapipe"
 
-#: What each room may import of this distribution, and whether it may know Airflow.
-ROOMS = {
+#: Packages that each package may import, and whether it may import Airflow.
+LAYERS = {
     f"{PROVIDER}.api": ([f"{PROVIDER}.api"], False),
-    f"{PROVIDER}.runs": ([f"{PROVIDER}.api", f"{PROVIDER}.runs"], False),
-    f"{PROVIDER}.changes": ([f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.changes"], False),
-    # Reading a snapshot: DAG files do that. Taking one, and what makes the service hold what files say, asks it.
-    f"{PROVIDER}.pipelines": ([f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines")], False),
+    f"{PROVIDER}.runs": ([f"{PROVIDER}.{package}" for package in ("api", "flows", "runs")], False),
+    f"{PROVIDER}.resources": ([f"{PROVIDER}.{package}" for package in ("api", "flows", "runs", "resources")], False),
+    # DAG files read snapshots.
+    f"{PROVIDER}.pipelines": (
+        [f"{PROVIDER}.{package}" for package in ("api", "flows", "runs", "resources", "pipelines")],
+        False,
+    ),
     f"{PROVIDER}.cli": (
-        [f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines", "hooks", "cli")],
+        [
+            f"{PROVIDER}.{package}"
+            for package in ("api", "flows", "concurrent_flows", "runs", "resources", "pipelines", "hooks", "cli")
+        ],
         True,
     ),
     f"{PROVIDER}.lineage": (
-        [f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines", "webhook", "hooks", "lineage")],
+        [
+            f"{PROVIDER}.{package}"
+            for package in ("api", "flows", "runs", "resources", "pipelines", "webhook", "hooks", "lineage")
+        ],
         True,
     ),
-    f"{PROVIDER}.webhook": ([f"{PROVIDER}.api", f"{PROVIDER}.runs.records", f"{PROVIDER}.webhook"], False),
-    f"{PROVIDER}.hooks": ([f"{PROVIDER}.{room}" for room in ("api", "runs", "webhook", "hooks")], True),
+    f"{PROVIDER}.webhook": ([f"{PROVIDER}.api", f"{PROVIDER}.runs.task_state", f"{PROVIDER}.webhook"], False),
+    f"{PROVIDER}.hooks": (
+        [f"{PROVIDER}.{package}" for package in ("api", "flows", "concurrent_flows", "runs", "webhook", "hooks")],
+        True,
+    ),
     "datapipe_local": ([f"{PROVIDER}.api.models", "datapipe_local"], False),
 }
-#: The rooms of the local service, and what each must not know.
+#: Packages of the local service that each package must not import.
 ABOVE = {
-    "store": ["service", "engine", "routes", "control", "seed", "sources", "destinations", "dto", "pages", "app"],
-    "sources": ["service", "engine", "routes", "control", "seed", "destinations", "dto", "pages", "app"],
-    "destinations": ["service", "engine", "routes", "control", "seed", "sources", "dto", "pages", "app"],
-    "service": ["engine", "routes", "control", "seed", "dto", "pages", "app"],
-    "engine": ["routes", "control", "seed", "dto", "pages", "app"],
-    "dto": ["store", "service", "engine", "routes", "control", "seed", "sources", "destinations", "pages", "app"],
-    "pages": ["service", "engine", "routes", "control", "seed", "sources", "destinations", "dto", "app"],
-    "routes": ["engine", "control", "seed", "app"],
+    "common": ["storage", "warehouse", "connectors", "services", "engine", "api", "control", "seed", "pages", "server"],
+    "storage": ["warehouse", "connectors", "services", "engine", "api", "control", "seed", "pages", "server"],
+    "warehouse": ["connectors", "services", "engine", "api", "control", "seed", "pages", "server"],
+    "connectors": ["services", "engine", "api", "control", "seed", "pages", "server"],
+    "services": ["engine", "api", "control", "seed", "pages", "server"],
+    "engine": ["api", "control", "seed", "pages", "server"],
+    "pages": ["services", "engine", "api", "control", "seed", "connectors", "server"],
+    "api": ["engine", "control", "seed", "server"],
+    "control": ["server"],
+    "seed": ["control", "server"],
 }
-#: What starts runs and waits for them: what most DAG files import.
+#: Modules that start runs and wait for them, which most DAG files import.
 RUNS = [
-    *(f"{PROVIDER}.operators.{module}" for module in ("elt", "orchestration", "reverse_etl", "transform")),
+    *(
+        f"{PROVIDER}.operators.{module}"
+        for module in ("elt_streams", "elt_syncs", "orchestrations", "reverse_etl_syncs", "transforms")
+    ),
     *(f"{PROVIDER}.sensors.{module}" for module in ("run", "state")),
     *(f"{PROVIDER}.triggers.{module}" for module in ("condition", "events", "run")),
 ]
-#: All that DAG files may import.
+#: All modules that DAG files may import.
 LIGHT = [
     *RUNS,
     f"{PROVIDER}.assets",
     *(f"{PROVIDER}.decorators.{module}" for module in ("query", "request", "webhook")),
     f"{PROVIDER}.notifications.failure",
-    f"{PROVIDER}.operators.schedule",
-    *(f"{PROVIDER}.operators.{kind}_changes" for kind in ("elt", "orchestration", "reverse_etl", "transform")),
-    *(f"{PROVIDER}.operators.{module}" for module in ("connection", "custom_report", "datapipe", "query")),
-    *(f"{PROVIDER}.operators.{module}" for module in ("workspace", "webhook")),
+    *(
+        f"{PROVIDER}.operators.{module}"
+        for module in ("connections", "custom_reports", "datapipe", "query_previews", "reverse_etl_failed_records")
+    ),
+    *(f"{PROVIDER}.operators.{module}" for module in ("schedules", "transform_folders", "webhooks", "workspaces")),
     f"{PROVIDER}.retries",
     f"{PROVIDER}.task_groups",
 ]
@@ -87,9 +105,9 @@ def below(name: str, packages: list[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", LAYERS)
 def test_imports_go_one_way(room: str) -> None:
-    allowed, airflow = ROOMS[room]
+    allowed, airflow = LAYERS[room]
     files = sorted((SOURCE / room.replace(".", "/")).rglob("*.py"))
     assert files
     wrong = [
@@ -137,7 +155,7 @@ def test_the_budget_of_modules_is_kept() -> None:
 def test_whether_a_task_defers_is_configured(configured: str | None) -> None:
     program = (
         "import json\n"
-        "from airflow_provider_datapipe.operators.elt import EltStreamRunOperator as Operator\n"
+        "from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator as Operator\n"
         "from airflow_provider_datapipe.sensors.run import EltStreamRunSensor as Sensor\n"
         "wanted = {'stream_id': 'orders'}\n"
         "print(json.dumps([Operator(task_id='one', **wanted).deferrable, Sensor(task_id='two', **wanted).deferrable,\n"

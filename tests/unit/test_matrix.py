@@ -47,14 +47,14 @@ def test_what_is_counted(counts: Counts) -> None:
 def test_what_is_told(counts: Counts) -> None:
     oldest, newest = Cell(next(iter(airflows())), pythons()[0]), Cell(list(airflows())[-1], pythons()[-1])
     ran = [Ran(oldest, "provider", 1, counts, 3.0), Ran(oldest, "local", 4, None, 1.0)]
-    told = "".join(report([oldest, newest], ran, {newest: "no such Python"}))
+    reported = "".join(report([oldest, newest], ran, {newest: "no such Python"}))
     version = airflow_in(airflows()[oldest.airflow])
-    assert "| Airflow | Python | provider | local |\n" in told
-    assert f"| {version} | {oldest.python} | 1 passed, 1 failed, 2 skipped | pytest ended with 4 |\n" in told
-    assert f"| {newest.python} | not there | not there |\n" in told
-    assert f"{newest.name}: no such Python\n" in told
-    assert f"Airflow {oldest.airflow}: skipped 1: task state: since Airflow 3.3\n" in told
-    assert f"{oldest.name}: provider: failed: a.fails\n" in told
+    assert "| Airflow | Python | provider | local |\n" in reported
+    assert f"| {version} | {oldest.python} | 1 passed, 1 failed, 2 skipped | pytest ended with 4 |\n" in reported
+    assert f"| {newest.python} | not there | not there |\n" in reported
+    assert f"{newest.name}: no such Python\n" in reported
+    assert f"Airflow {oldest.airflow}: skipped 1: task state: since Airflow 3.3\n" in reported
+    assert f"{oldest.name}: provider: failed: a.fails\n" in reported
 
 
 def test_an_interpreter_that_leads_nowhere_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,10 +78,10 @@ def test_what_can_not_be_installed_is_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     pins = tmp_path / "constraints.txt"
     pins.write_text("apache-airflow==3.1.8\n")
-    with pytest.raises(NotThereError) as told:
+    with pytest.raises(NotThereError) as reported:
         environments.environment("3.1", pins, this_python())
-    assert not isinstance(told.value, NoPythonError)
-    assert "network was disabled" in str(told.value)
+    assert not isinstance(reported.value, NoPythonError)
+    assert "network was disabled" in str(reported.value)
     # So it is made anew.
     assert not list(tmp_path.rglob(".made-from"))
 

@@ -11,10 +11,10 @@ import yarl
 
 from airflow_provider_datapipe.api import paging
 from airflow_provider_datapipe.api.body import TooLarge, Unreadable
-from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
 from airflow_provider_datapipe.api.masking import Mask, user_info
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.request_attempts import RequestAttempts, ResponseHead, RetryAfter, TransportFailure
 from airflow_provider_datapipe.api.settings import Settings, environment_proxy, trust
 
 T = TypeVar("T")
@@ -68,15 +68,15 @@ class AsyncClient:
         :param request: the request.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
-        exchange = Exchange(self.settings, request, self._mask)
+        exchange = RequestAttempts(self.settings, request, self._mask)
         while True:
             async with self._gate:
                 outcome = await self._attempt(exchange)
-            if not isinstance(outcome, Again):
+            if not isinstance(outcome, RetryAfter):
                 return outcome
             await asyncio.sleep(outcome.delay)
 
-    async def _attempt(self, exchange: Exchange[T]) -> T | Again:
+    async def _attempt(self, exchange: RequestAttempts[T]) -> T | RetryAfter:
         outgoing = exchange.attempt()
         try:
             async with (
@@ -92,18 +92,18 @@ class AsyncClient:
                     allow_redirects=False,
                 ) as response,
             ):
-                head = Head(response.status, response.reason or "", response.headers)
+                head = ResponseHead(response.status, response.reason or "", response.headers)
                 reader = exchange.begun(head)
                 async for piece in response.content.iter_any():
                     reader.feed(piece)
                 body = reader.whole()
         except (aiohttp.ClientError, OSError) as error:
-            lost: Lost | TooLarge | Unreadable = _lost(error)
+            lost: TransportFailure | TooLarge | Unreadable = _lost(error)
         except (TooLarge, Unreadable) as error:
             lost = error
         else:
             return exchange.received(head, body)
-        if isinstance(lost, Lost):
+        if isinstance(lost, TransportFailure):
             return exchange.ended(lost)
         raise exchange.unfit(lost)
 
@@ -144,7 +144,7 @@ class AsyncClient:
             following = following_pages.after(following, page)
 
 
-def _lost(error: Exception) -> Lost:
+def _lost(error: Exception) -> TransportFailure:
     """Classify an aiohttp error: whether the request may have been sent, and whether it timed out."""
     # Any error other than a connection error may have occurred after the request was sent.
     sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL)
@@ -152,4 +152,4 @@ def _lost(error: Exception) -> Lost:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         # The error's text contains the proxy URL with its password. The request itself was not sent.
         sent, reason = False, f"the proxy answered {error.status} {error.message}"
-    return Lost(error, sent=sent, timed_out=timed_out, reason=reason)
+    return TransportFailure(error, sent=sent, timed_out=timed_out, reason=reason)

@@ -11,12 +11,12 @@ import httpx
 from airflow_provider_datapipe.api import paging
 from airflow_provider_datapipe.api.body import TooLarge, Unreadable
 from airflow_provider_datapipe.api.deadline import Deadline, bound
-from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
 from airflow_provider_datapipe.api.http_logs import mask_http_logs
 from airflow_provider_datapipe.api.masking import Mask, user_info
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.pages import HEADER, page_template
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.request_attempts import RequestAttempts, ResponseHead, RetryAfter, TransportFailure
 from airflow_provider_datapipe.api.settings import Settings, environment_proxy, trust
 
 T = TypeVar("T")
@@ -68,14 +68,14 @@ class Client:
         :param request: the request.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
-        exchange = Exchange(self.settings, request, self._mask)
+        exchange = RequestAttempts(self.settings, request, self._mask)
         while True:
             outcome = self._attempt(exchange)
-            if not isinstance(outcome, Again):
+            if not isinstance(outcome, RetryAfter):
                 return outcome
             time.sleep(outcome.delay)
 
-    def _attempt(self, exchange: Exchange[T]) -> T | Again:
+    def _attempt(self, exchange: RequestAttempts[T]) -> T | RetryAfter:
         outgoing = exchange.attempt()
         self._deadline.ends = time.monotonic() + self.settings.timeout
         response = None
@@ -84,14 +84,14 @@ class Client:
                 outgoing.method, outgoing.url, content=outgoing.content, headers=outgoing.headers
             )
             response = self._http.send(request, stream=True)
-            head = Head(response.status_code, response.reason_phrase, response.headers)
+            head = ResponseHead(response.status_code, response.reason_phrase, response.headers)
             self.page_template = page_template(self.settings.base_url, head.headers.get(HEADER)) or self.page_template
             reader = exchange.begun(head)
             for piece in response.iter_raw():
                 reader.feed(piece)
             body = reader.whole()
         except httpx.HTTPError as error:
-            lost: Lost | TooLarge | Unreadable = Lost(
+            lost: TransportFailure | TooLarge | Unreadable = TransportFailure(
                 error,
                 sent=not isinstance(error, _NOT_SENT),
                 timed_out=isinstance(error, httpx.TimeoutException),
@@ -105,7 +105,7 @@ class Client:
             if response is not None:
                 response.close()
             self._deadline.ends = None
-        if isinstance(lost, Lost):
+        if isinstance(lost, TransportFailure):
             return exchange.ended(lost)
         raise exchange.unfit(lost)
 

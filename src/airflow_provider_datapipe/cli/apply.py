@@ -25,11 +25,11 @@ def run(options: argparse.Namespace) -> int:
 
     path = Path(options.workspace)
 
-    def told(line: str) -> None:
+    def reported(line: str) -> None:
         if not options.quiet:
             print(line, file=sys.stderr, flush=True)
 
-    with stopped_as_by_hand(), alone(path, told):
+    with stopped_as_by_hand(), alone(path, reported):
         document = read(path)
         with service_of(options) as service:
             report = apply(

@@ -17,7 +17,7 @@ from airflow_provider_datapipe.cli.command import CommandError, Option
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.client import Client
     from airflow_provider_datapipe.api.request import Request
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.flows import Flow
 
 T = TypeVar("T")
 
@@ -56,24 +56,27 @@ class Service:
         self._client = client
         self._progress = progress
 
-    def run(self, steps: Steps[T]) -> T:
+    def run(self, flow: Flow[T]) -> T:
         """Run a flow and return its result."""
-        from airflow_provider_datapipe.runs.steps import drive
+        from airflow_provider_datapipe.flows import run_blocking
 
-        return drive(steps, self.send, time.sleep, self.run_together)
+        return run_blocking(flow, self.send, time.sleep, self.run_concurrently)
 
     def send(self, request: Request[T]) -> T:
         """Send a request and return the response."""
         self._progress.asked(request.endpoint.name)
         return self._client.send(request)
 
-    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
+    def run_concurrently(self, flows: Sequence[Flow[T]]) -> list[T]:
         """Run flows, concurrently if there are several, and return their results in order."""
-        from airflow_provider_datapipe.runs.together import FEW, run_together
+        from airflow_provider_datapipe.concurrent_flows import FEW, run_concurrently
+        from airflow_provider_datapipe.flows import run_each
 
-        if len(several) <= FEW:
-            return [self.run(steps) for steps in several]
-        return run_together(self._client.settings, several, lambda request: self._progress.asked(request.endpoint.name))
+        if len(flows) <= FEW:
+            return run_each(flows, self.run)
+        return run_concurrently(
+            self._client.settings, flows, lambda request: self._progress.asked(request.endpoint.name)
+        )
 
 
 @contextmanager
@@ -161,20 +164,20 @@ class Progress:
     def asked(self, name: str) -> None:
         """Count a request."""
         if self._last and name != self._last and not self._one_line:
-            self._tell()
+            self._report_line()
         self._last = name
         self._counts[name] = self._counts.get(name, 0) + 1
         if not self._one_line and self._counts[name] % _TELL_EVERY == 0:
-            self._tell()
+            self._report_line()
         if self._one_line and not self._quiet:
             print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 
     def ended(self) -> None:
         """Report the last count."""
         if self._last:
-            self._tell()
+            self._report_line()
 
-    def _tell(self) -> None:
+    def _report_line(self) -> None:
         if not self._quiet:
             print(f"\r\x1b[K{self._line}" if self._one_line else self._line, file=sys.stderr, flush=True)
 

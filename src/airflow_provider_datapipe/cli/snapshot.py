@@ -41,8 +41,8 @@ def run(options: argparse.Namespace) -> int:
         write(Path(options.output), snapshot.as_text())
     if not options.quiet:
         counts = Counter(node.kind for node in snapshot.nodes.values())
-        told = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts)) or "nothing"
-        print(f"{told} -> {'standard output' if options.output == _STDOUT else options.output}", file=sys.stderr)
+        reported = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts)) or "nothing"
+        print(f"{reported} -> {'standard output' if options.output == _STDOUT else options.output}", file=sys.stderr)
     return DONE
 
 
@@ -51,11 +51,11 @@ def _warn(snapshot: Snapshot) -> None:
 
     for node in snapshot.nodes.values():
         if node.unresolved:
-            told = (
+            reported = (
                 f"datapipe snapshot: {node.id} ({node.title}) names what is no stream or transform that the service "
                 f"lists: {', '.join(node.unresolved)}. It will not wait for that."
             )
-            print(printable(told), file=sys.stderr)
+            print(printable(reported), file=sys.stderr)
 
 
 def _check(snapshot: Snapshot, path: Path) -> int:

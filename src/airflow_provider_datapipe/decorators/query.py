@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_datapipe.decorators.computed import ComputedOperator, decorator, template_fields
-from airflow_provider_datapipe.operators.query import (
+from airflow_provider_datapipe.operators.query_previews import (
     DatapipeCheckOperator,
     DatapipeQueryOperator,
     DatapipeThresholdCheckOperator,
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.steps import Steps
 
 _RENDERERS = {"op_args": "py", "op_kwargs": "py", "sql_template": "sql"}
 
@@ -46,8 +45,8 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
         self._do_render_template_fields(self, fields, context, self.get_template_env(), set())
         self._known = {name: getattr(self, name) for name in computed}
 
-    def _begin(self) -> Steps[Batch]:
-        batch = yield from super()._begin()
+    async def _begin(self) -> Batch:
+        batch = await super()._begin()
         # Trigger arguments are JSON. Decimals and dates become text, as in the comparison.
         batch.note["computed"] = {
             name: value if isinstance(value, str | int | float | None) else str(value)
@@ -107,7 +106,7 @@ def query_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any)
     Run the query that the function returns, and return its first rows.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.QueryPreviewOperator`.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query_previews.QueryPreviewOperator`.
     """
     return decorator(QueryDecoratedOperator, python_callable, kwargs)
 
@@ -117,7 +116,7 @@ def query_check_task(python_callable: Callable[..., Any] | None = None, **kwargs
     Run the query that the function returns, and check that every value of its first row is true.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeCheckOperator`.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query_previews.DatapipeCheckOperator`.
     """
     return decorator(CheckDecoratedOperator, python_callable, kwargs)
 
@@ -130,7 +129,7 @@ def query_value_check_task(python_callable: Callable[..., Any] | None = None, **
     ``pass_value``.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeValueCheckOperator`.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query_previews.DatapipeValueCheckOperator`.
     """
     return decorator(ValueCheckDecoratedOperator, python_callable, kwargs)
 
@@ -143,6 +142,6 @@ def query_threshold_check_task(python_callable: Callable[..., Any] | None = None
     that the decorator does not set.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeThresholdCheckOperator`.
+    :param kwargs: arguments of the operator ``DatapipeThresholdCheckOperator``.
     """
     return decorator(ThresholdCheckDecoratedOperator, python_callable, kwargs)

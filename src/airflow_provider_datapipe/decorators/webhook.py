@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_datapipe.decorators.computed import ComputedOperator, decorator, template_fields
-from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from airflow_provider_datapipe.operators.webhooks import WebhookIngestOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import TaskDecorator
@@ -36,6 +36,6 @@ def webhook_task(python_callable: Callable[..., Any] | None = None, **kwargs: An
     Push the records that the function returns to a table of a webhook connection.
 
     :param python_callable: the function.
-    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.webhook.WebhookIngestOperator`.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.webhooks.WebhookIngestOperator`.
     """
     return decorator(WebhookDecoratedOperator, python_callable, kwargs)

@@ -31,10 +31,10 @@ from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
+from airflow_provider_datapipe.flows import Flow, run_blocking, run_each
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_extra, settings_of
-from airflow_provider_datapipe.hooks.lineage import TOLD, tell
+from airflow_provider_datapipe.hooks.lineage import TOLD, report
 from airflow_provider_datapipe.runs import names
-from airflow_provider_datapipe.runs.steps import Steps, drive
 from airflow_provider_datapipe.runs.suggestions import suggest_ids
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class DatapipeHook(BaseHook):
         super().__init__()
         self.datapipe_conn_id = datapipe_conn_id
         #: True to report runs to Airflow's hook lineage. Operators disable it and report more detailed lineage.
-        self.tells_lineage = True
+        self.reports_lineage = True
 
     @cached_property
     def _connection(self) -> Any:
@@ -115,8 +115,8 @@ class DatapipeHook(BaseHook):
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
         answer = self.get_conn().send(request)
-        if self.tells_lineage and request.endpoint.name in TOLD:
-            tell(self, request, answer)
+        if self.reports_lineage and request.endpoint.name in TOLD:
+            report(self, request, answer)
         return answer
 
     def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
@@ -128,25 +128,25 @@ class DatapipeHook(BaseHook):
         """
         return self.get_conn().pages(request, limit=limit)
 
-    def run(self, steps: Steps[T]) -> T:
-        """Run a flow of :mod:`airflow_provider_datapipe.runs`, blocking. Add suggestions to the error of a wrong ID."""
+    def run(self, flow: Flow[T]) -> T:
+        """Run a flow (:mod:`airflow_provider_datapipe.flows`), blocking. Add suggestions to the error of a wrong ID."""
         try:
-            return drive(steps, self.send, time.sleep, self.run_together)
+            return run_blocking(flow, self.send, time.sleep, self.run_concurrently)
         except NotFoundError as error:
-            drive(suggest_ids(error), self.send, time.sleep)
+            run_blocking(suggest_ids(error), self.send, time.sleep)
             raise
 
-    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
+    def run_concurrently(self, flows: Sequence[Flow[T]]) -> list[T]:
         """
         Run several flows, at most ``max_connections`` of the connection at a time.
 
         :return: the results of the flows, in the same order.
         """
-        from airflow_provider_datapipe.runs.together import FEW, run_together
+        from airflow_provider_datapipe.concurrent_flows import FEW, run_concurrently
 
-        if len(several) <= FEW:
-            return [self.run(steps) for steps in several]
-        return run_together(self.get_conn().settings, several)
+        if len(flows) <= FEW:
+            return run_each(flows, self.run)
+        return run_concurrently(self.get_conn().settings, flows)
 
     def find_stream(self, sync_id: str, name: str) -> EltStream:
         """

@@ -28,7 +28,7 @@ TOLD = frozenset({_QUERY, *_RUNS})
 _SQL_JOB = "sql_job"
 
 
-def tell(hook: BaseHook, request: Request[Any], answer: Any) -> None:
+def report(hook: BaseHook, request: Request[Any], answer: Any) -> None:
     """
     Report the output asset or the SQL of a request. This has no effect if no plugin reads hook lineage.
 

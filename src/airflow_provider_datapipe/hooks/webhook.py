@@ -275,8 +275,8 @@ class WebhookIngestHook(HttpHook):
             return RequestTimeoutError(f"The webhook at {where} gave no answer {how}.{advice}", sent=sent)
         # The innermost error has the message of the operating system.
         reasons = [each.strerror for each in causes if isinstance(each, OSError) and each.strerror]
-        told = self._shown(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
-        return TransportError(f"The webhook at {where} gave no answer ({told}).{advice}", sent=sent)
+        reported = self._shown(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
+        return TransportError(f"The webhook at {where} gave no answer ({reported}).{advice}", sent=sent)
 
     def _refusal(self, response: requests.Response, text: bytes) -> DatapipeError:
         where, status = self.settings.origin, response.status_code
@@ -287,12 +287,12 @@ class WebhookIngestHook(HttpHook):
             )
         hint = _HINTS.get(status, _HINT_5XX if httpx.codes.is_server_error(status) else "")
         hint = hint.format(connection=self._connection_name)
-        told = _json(text)
-        reason = self._shown(told.get("message") or response.reason or "no reason").rstrip(".")
+        reported = _json(text)
+        reason = self._shown(reported.get("message") or response.reason or "no reason").rstrip(".")
         return class_of_status(status)(
             f"The webhook at {where} answered {status}: {reason}.\n{hint}".rstrip(),
             status=status,
-            error_code=self._shown(told["error_code"]) if told.get("error_code") else None,
+            error_code=self._shown(reported["error_code"]) if reported.get("error_code") else None,
             retry_after=parse_retry_after(response.headers.get("retry-after"), now=time.time()),
         )
 
@@ -316,8 +316,8 @@ class WebhookIngestHook(HttpHook):
         except DatapipeError as error:
             if isinstance(error, ApiError) and error.status in _BAD_REQUESTS:
                 return True, f"The webhook at {self.settings.origin} is there and accepts the credentials."
-            told = next((told for kind, told in _TOLD_BY_TEST if isinstance(error, kind)), "")
-            return False, f"{told}{error}"
+            reported = next((reported for kind, reported in _TOLD_BY_TEST if isinstance(error, kind)), "")
+            return False, f"{reported}{error}"
         finally:
             self.close()
         return False, f"The webhook at {self.settings.origin} took a body that is no JSON: is it the right address?"

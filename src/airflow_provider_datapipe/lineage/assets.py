@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset
     from openlineage.client.event_v2 import Dataset
 
-    from airflow_provider_datapipe.runs.reference import Target
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.runs.models import RunTarget
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +43,13 @@ def _dataset_of(asset: Asset) -> Dataset | None:
 
     from airflow_provider_datapipe.lineage.asking import budget_of
     from airflow_provider_datapipe.lineage.tasks import TaskOfRuns, lineage_of_task
-    from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.models import RunTarget
 
     parts = urlsplit(asset.uri)
     collection, _, resource_id = parts.path.strip("/").partition("/")
     if collection not in _KINDS:
         return None
-    conn_id, target = unquote(parts.netloc), Target(unquote(resource_id), unquote(resource_id))
+    conn_id, target = unquote(parts.netloc), RunTarget(unquote(resource_id), unquote(resource_id))
     # The listener converts assets one after another under one time limit.
     budget = budget_of(conn_id, begins=False)
     if budget.is_spent:
@@ -62,6 +61,5 @@ def _dataset_of(asset: Asset) -> Dataset | None:
     return Dataset(namespace=written.namespace, name=written.name, facets=written.facets)
 
 
-def _given(target: Target) -> Steps[list[Target]]:
-    yield from ()
+async def _given(target: RunTarget) -> list[RunTarget]:
     return [target]

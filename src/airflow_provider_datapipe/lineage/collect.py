@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs, transforms
 from airflow_provider_datapipe.api.errors import DatapipeError
-from airflow_provider_datapipe.changes.transform_folder import references, with_names
+from airflow_provider_datapipe.flows import Flow, list_all, send
 from airflow_provider_datapipe.lineage.columns import columns_of
 from airflow_provider_datapipe.lineage.model import Column, Dataset, Lineage
 from airflow_provider_datapipe.lineage.names import Naming, place_of_stream, place_of_transform, places_of
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.resources.transform_folder import references, with_names
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.common import Page
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
-    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
     from airflow_provider_datapipe.api.models.transforms import Reference, Transform
     from airflow_provider_datapipe.api.request import Request
-    from airflow_provider_datapipe.runs.reference import RunResult, Target
+    from airflow_provider_datapipe.runs.models import RunResult, RunTarget
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -55,7 +55,7 @@ class Work:
     """
 
     kind: str
-    targets: Sequence[Target] = ()
+    targets: Sequence[RunTarget] = ()
     results: Mapping[str, RunResult] | None = None
     queries: Sequence[str] = ()
     version: str | None = None
@@ -68,20 +68,20 @@ class Work:
         return None if rows is None else int(rows)
 
 
-def lineage_of(work: Work, naming: Naming) -> Steps[Lineage]:
+async def lineage_of(work: Work, naming: Naming) -> Lineage:
     """
     Return the lineage of a task.
 
     :param work: the work of the task.
     :param naming: naming rules for datasets.
     """
-    return (yield from _Collecting(work, naming).everything())
+    return await _Collecting(work, naming).everything()
 
 
-def attempt(steps: Steps[T], otherwise: U) -> Steps[T | U]:
+async def attempt(flow: Flow[T], otherwise: U) -> T | U:
     """Run a flow and return its result, or the default if it raises a DatapipeError."""
     try:
-        return (yield from steps)
+        return await flow
     except DatapipeError:
         return otherwise
 
@@ -93,34 +93,34 @@ class _Collecting:
         self._found = Lineage(runs=list((work.results or {}).values()))
         self._available: tuple[Reference, ...] | None = None
 
-    def everything(self) -> Steps[Lineage]:
+    async def everything(self) -> Lineage:
         if self._work.kind == "elt_stream":
-            yield from self._streams()
+            await self._streams()
         elif self._work.kind == "transform" and self._work.targets:
-            yield from self._transforms()
+            await self._transforms()
         elif self._work.queries:
-            yield from self._queries()
+            await self._queries()
         elif self._work.kind == "reverse_etl":
             for target in self._work.targets:
-                yield from attempt(self._reverse_etl(target.resource_id), None)
+                await attempt(self._reverse_etl(target.resource_id), None)
         elif self._work.kind == "orchestration":
             for target in self._work.targets:
-                yield from self._orchestration(target.resource_id)
+                await self._orchestration(target.resource_id)
         return self._found
 
-    def _first(self, request: Request[Page[T]], otherwise: Iterable[U]) -> Steps[Sequence[T | U]]:
+    async def _first(self, request: Request[Page[T]], otherwise: Iterable[U]) -> Sequence[T | U]:
         """Return the first items of a list, and record a problem if the list may be longer."""
-        found = yield from attempt(ask_all(request, limit=_MOST_LISTED), None)
+        found = await attempt(list_all(request, limit=_MOST_LISTED), None)
         if found is None:
             return list(otherwise)
         if len(found) == _MOST_LISTED:
             self._found.problem = f"of {request.label}, the first {_MOST_LISTED} things are looked at"
         return found
 
-    def _references(self) -> Steps[tuple[Reference, ...]]:
+    async def _references(self) -> tuple[Reference, ...]:
         if self._available is None:
             self._available = ()
-            answer = yield from attempt(ask(transforms.available_references()), None)
+            answer = await attempt(send(transforms.available_references()), None)
             self._available = () if answer is None else answer.data
         return self._available
 
@@ -129,19 +129,19 @@ class _Collecting:
 
     # --- ELT
 
-    def _streams(self) -> Steps[None]:
-        by_sync: dict[str, list[Target]] = {}
+    async def _streams(self) -> None:
+        by_sync: dict[str, list[RunTarget]] = {}
         for target in self._work.targets:
-            known = target if target.sync_id else (yield from attempt(self._stream(target), None))
+            known = target if target.sync_id else (await attempt(self._stream(target), None))
             if known is not None and known.sync_id:
                 by_sync.setdefault(known.sync_id, []).append(known)
         for sync_id, targets in by_sync.items():
-            sync = yield from attempt(ask(elt_syncs.get(sync_id)), None)
+            sync = await attempt(send(elt_syncs.get(sync_id)), None)
             if sync is not None:
                 self._loads(sync, {each.name: self._work.rows(each.resource_id) for each in targets})
 
-    def _stream(self, target: Target) -> Steps[Target]:
-        found = yield from ask(elt_streams.get(target.resource_id))
+    async def _stream(self, target: RunTarget) -> RunTarget:
+        found = await send(elt_streams.get(target.resource_id))
         return replace(target, name=found.name, sync_id=found.elt_sync_id)
 
     def _loads(self, sync: EltSync, rows: Mapping[str, int | None]) -> None:
@@ -158,28 +158,28 @@ class _Collecting:
 
     # --- Transforms
 
-    def _transforms(self) -> Steps[None]:
+    async def _transforms(self) -> None:
         targets = self._work.targets
         listed: dict[str, Transform] = {}
         if len(targets) > _MANY:
-            found: list[Transform] = yield from attempt(ask_all(transforms.list_(), limit=_MOST_LISTED), [])
+            found: list[Transform] = await attempt(list_all(transforms.list_(), limit=_MOST_LISTED), [])
             listed = {each.id: each for each in found}
         for target in targets:
             transform = listed.get(target.resource_id)
             if transform is None:
                 # The transform may be beyond the limit of the list.
-                transform = yield from attempt(ask(transforms.get(target.resource_id)), None)
+                transform = await attempt(send(transforms.get(target.resource_id)), None)
             if transform is not None:
-                yield from self._transform(
+                await self._transform(
                     transform,
                     is_alone=len(targets) == 1,
                     version=self._work.version if len(targets) <= _FEW else None,
                     is_moving=not self._work.is_over and _is_moved(transform, target.options),
                 )
 
-    def _transform(
+    async def _transform(
         self, transform: Transform, *, is_alone: bool, version: str | None, is_moving: bool = False
-    ) -> Steps[None]:
+    ) -> None:
         """
         Add a transform.
 
@@ -190,16 +190,16 @@ class _Collecting:
         """
         sql, parameters = transform.sql_template, transform.parameters
         if version is not None:
-            sql, parameters = yield from self._sql_of_version(transform, version)
+            sql, parameters = await self._sql_of_version(transform, version)
         places = places_of(parameters)
         place = None
         if not is_moving:
-            place = place_of_transform(transform.folder_path, transform.name, (yield from self._references()))
+            place = place_of_transform(transform.folder_path, transform.name, await self._references())
         columns: tuple[Column, ...] = ()
         if is_alone:
             self._found.sql = with_names(sql, {tag: _quoted(where) for tag, where in places.items()})
             if self._work.is_over and place is not None:
-                schema = yield from attempt(ask(transforms.schema(transform.id)), None)
+                schema = await attempt(send(transforms.schema(transform.id)), None)
                 columns = () if schema is None else tuple(Column(each.name, each.type) for each in schema.data)
         made_from = {
             column: [(self._naming.table(table), name) for table, name in origins]
@@ -208,9 +208,9 @@ class _Collecting:
         outputs = [] if place is None else [Dataset(self._naming.table(place), columns, made_from)]
         self._found.add(self._tables(places.values()), outputs)
 
-    def _sql_of_version(self, transform: Transform, wanted: str) -> Steps[tuple[str, tuple[Reference, ...]]]:
+    async def _sql_of_version(self, transform: Transform, wanted: str) -> tuple[str, tuple[Reference, ...]]:
         # Usually the newest version; 20 versions are enough in practice.
-        page = yield from attempt(ask(transforms.versions(transform.id, limit=20)), None)
+        page = await attempt(send(transforms.versions(transform.id, limit=20)), None)
         for version in () if page is None else page.data:
             if version.is_published if wanted == PUBLISHED else version.id == wanted:
                 return version.sql_template, version.parameters
@@ -218,9 +218,9 @@ class _Collecting:
 
     # --- Queries
 
-    def _queries(self) -> Steps[None]:
+    async def _queries(self) -> None:
         queries = self._work.queries
-        available = (yield from self._references()) if any(_READS.search(sql) for sql in queries) else ()
+        available = (await self._references()) if any(_READS.search(sql) for sql in queries) else ()
         places = places_of(available)
         read: list[str] = []
         for sql in queries:
@@ -235,14 +235,14 @@ class _Collecting:
 
     # --- Reverse ETL
 
-    def _reverse_etl(self, sync_id: str) -> Steps[None]:
-        sync = yield from ask(reverse_etl_syncs.get(sync_id))
+    async def _reverse_etl(self, sync_id: str) -> None:
+        sync = await send(reverse_etl_syncs.get(sync_id))
         transform = None
         if sync.source_type != _RAW_VIEW:
-            transform = yield from attempt(ask(transforms.get(sync.transform_id or sync.source_id)), None)
-        yield from self._sends(sync, transform, rows=self._work.rows(sync_id))
+            transform = await attempt(send(transforms.get(sync.transform_id or sync.source_id)), None)
+        await self._sends(sync, transform, rows=self._work.rows(sync_id))
 
-    def _sends(self, sync: ReverseEtlSync, transform: Transform | None, *, rows: int | None) -> Steps[None]:
+    async def _sends(self, sync: ReverseEtlSync, transform: Transform | None, *, rows: int | None) -> None:
         """
         Add the source and the destination of a reverse ETL sync.
 
@@ -254,7 +254,7 @@ class _Collecting:
         if sync.source_type == _RAW_VIEW:
             place = sync.source_id.removeprefix(_RAW)
         elif transform is not None:
-            place = place_of_transform(transform.folder_path, transform.name, (yield from self._references()))
+            place = place_of_transform(transform.folder_path, transform.name, await self._references())
         source = None if place is None else self._naming.table(place)
         mappings = () if sync.operation is None else sync.operation.mappings
         there = Dataset(
@@ -269,23 +269,23 @@ class _Collecting:
 
     # --- Orchestrations
 
-    def _orchestration(self, orchestration_id: str) -> Steps[None]:
+    async def _orchestration(self, orchestration_id: str) -> None:
         """Add all resources that are attached to an orchestration."""
-        syncs = yield from self._first(elt_syncs.list_(), [])
-        models = {each.id: each for each in (yield from self._first(transforms.list_(), []))}
-        sendings = yield from self._first(reverse_etl_syncs.list_(), [])
+        syncs = await self._first(elt_syncs.list_(), [])
+        models = {each.id: each for each in await self._first(transforms.list_(), [])}
+        sendings = await self._first(reverse_etl_syncs.list_(), [])
         # ELT syncs come last: they need no further requests, and the request limit may be reached.
         for sending in sendings:
             if sending.orchestration_workflow_id == orchestration_id:
                 read = models.get(sending.transform_id or sending.source_id)
-                yield from self._sends(sending, read, rows=None)
+                await self._sends(sending, read, rows=None)
         built = [each for each in models.values() if each.orchestration_workflow_id == orchestration_id]
         for model in built:
             version = PUBLISHED if len(built) <= _FEW else None
-            yield from self._transform(model, is_alone=False, version=version)
+            await self._transform(model, is_alone=False, version=version)
         for sync in syncs:
             if sync.orchestration_workflow_id == orchestration_id:
-                streams = yield from self._first(elt_streams.list_(elt_sync_id=sync.id), sync.source_streams or ())
+                streams = await self._first(elt_streams.list_(elt_sync_id=sync.id), sync.source_streams or ())
                 self._loads(sync, {stream.name: None for stream in streams})
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from airflow_provider_datapipe.changes.transform_folder import with_names
+from airflow_provider_datapipe.resources.transform_folder import with_names
 
 #: Origins of each column of a query: table and column.
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]
@@ -60,15 +60,15 @@ def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> C
         # Other SQL dialect, unsupported syntax, or time limit exceeded.
         return {}
     star = _behind_the_star(query, tables)
-    told: Columns = {}
+    reported: Columns = {}
     for column in columns:
         origins = known.get(column, known.get(column.lower()))
         if origins is None and star is not None and _NUMBER.sub("", column).lower() not in known:
             # A column that is not named explicitly comes from the star.
             origins = [(star, column)]
         if origins:
-            told[column] = origins
-    return told
+            reported[column] = origins
+    return reported
 
 
 class _Tables:

@@ -24,7 +24,7 @@ from openlineage.client.facet_v2 import (
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.lineage.model import Dataset, Lineage
-    from airflow_provider_datapipe.runs.reference import RunResult
+    from airflow_provider_datapipe.runs.models import RunResult
 
 #: Name and schema of the custom facet; the schema is in ``service_runs.schema.json``.
 FACET = "datapipe_runs"
@@ -104,8 +104,8 @@ def operator_lineage(lineage: Lineage, service: str) -> OperatorLineage[Any, Any
 
 
 def _run(result: RunResult) -> dict[str, Any]:
-    told: Iterable[tuple[str, Any]] = ((name, result.get(key)) for key, name in _OF_A_RUN.items())
-    return {name: value for name, value in told if value is not None}
+    reported: Iterable[tuple[str, Any]] = ((name, result.get(key)) for key, name in _OF_A_RUN.items())
+    return {name: value for name, value in reported if value is not None}
 
 
 def _facets(dataset: Dataset) -> dict[str, DatasetFacet]:

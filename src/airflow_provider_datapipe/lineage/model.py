@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from airflow_provider_datapipe.lineage.names import Name
-from airflow_provider_datapipe.runs.reference import RunResult
+from airflow_provider_datapipe.runs.models import RunResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ import httpx
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.flows import Flow, run_blocking
 from airflow_provider_datapipe.hooks.connection import settings_of
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.lineage.asking import Asker, Budget, budget_of
 from airflow_provider_datapipe.lineage.collect import PUBLISHED, Work, lineage_of
 from airflow_provider_datapipe.lineage.facets import operator_lineage
 from airflow_provider_datapipe.lineage.names import Naming
+from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps, drive
-from airflow_provider_datapipe.runs.verdict import error_of, result_of
+from airflow_provider_datapipe.runs.results import build_run_result, exception_for
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -50,7 +50,7 @@ class TaskOfRuns:
 
     conn_id: str
     kind: str
-    targets: Callable[[], Steps[list[Target]]]
+    targets: Callable[[], Flow[list[RunTarget]]]
     queries: Callable[[], Mapping[str, str]] = field(default=dict)
     version: str | None = None
     batch: Batch | None = None
@@ -74,8 +74,8 @@ def lineage_of_task(task: TaskOfRuns, budget: Budget | None = None) -> OperatorL
         log.warning("OpenLineage is told nothing of what this task reads and writes: %s", error)
         return None
     try:
-        work = drive(_work(task), asker.send, _no_pause)
-        lineage = drive(lineage_of(work, naming), asker.send, _no_pause)
+        work = run_blocking(_work(task), asker.send, _no_pause)
+        lineage = run_blocking(lineage_of(work, naming), asker.send, _no_pause)
     finally:
         asker.close()
     if problem := asker.problem or lineage.problem:
@@ -98,7 +98,7 @@ def naming_of(settings: Settings, extra: Mapping[str, Any]) -> Naming:
         return Naming.of(netloc)
 
 
-def _work(task: TaskOfRuns) -> Steps[Work]:
+async def _work(task: TaskOfRuns) -> Work:
     """Return the work of a task: from its runs, or from its arguments before the runs start."""
     batch = task.batch
     queries: tuple[str, ...] = ()
@@ -108,21 +108,21 @@ def _work(task: TaskOfRuns) -> Steps[Work]:
         # Decorated functions compute their queries later, when the task runs.
         queries = tuple(sql for sql in given if isinstance(sql, str) and sql)
     if batch is None:
-        found: list[Target] = []
+        found: list[RunTarget] = []
         with suppress(DatapipeError, ValueError, TypeError):
-            found = yield from task.targets()
+            found = await task.targets()
         return Work(task.kind, found, {}, queries, task.version)
     known = [*(end.reference for end in batch.ended), *batch.waiting]
-    targets = {each.resource_id: Target(each.resource_id, each.name, sync_id=each.sync_id) for each in known}
-    targets |= {each.resource_id: each for each in [*batch.queued, *(one.target for one in batch.hindered)]}
+    targets = {each.resource_id: RunTarget(each.resource_id, each.name, sync_id=each.sync_id) for each in known}
+    targets |= {each.resource_id: each for each in [*batch.queued, *(one.target for one in batch.blocked)]}
     if not targets and (transform_id := batch.note.get("transform_id")) and not _is_draft(batch):
         # The deployment had nothing to build.
-        targets[transform_id] = Target(transform_id, transform_id)
-    has_succeeded = bool(batch.ended) and batch.is_over and all(error_of(end) is None for end in batch.ended)
+        targets[transform_id] = RunTarget(transform_id, transform_id)
+    has_succeeded = bool(batch.ended) and batch.is_over and all(exception_for(end) is None for end in batch.ended)
     return Work(
         task.kind,
         list(targets.values()),
-        {end.reference.resource_id: result_of(end) for end in batch.ended},
+        {end.reference.resource_id: build_run_result(end) for end in batch.ended},
         queries,
         # After a successful build, the published version is the one that was built, even if a newer draft exists.
         PUBLISHED if has_succeeded else task.version,

@@ -121,10 +121,10 @@ def describe_failure(context: Any, *, show_records: int = 3) -> str:
     :param context: Airflow's context of a callback. Templates pass it automatically.
     :param show_records: number of rejected records to show; 0 for none.
     """
-    return tell_of(context, show_records=show_records).text
+    return report_of(context, show_records=show_records).text
 
 
-def tell_of(context: Any, *, show_records: int = 3) -> Failure:
+def report_of(context: Any, *, show_records: int = 3) -> Failure:
     """Return the known facts about a failure. An incomplete context does not raise an error."""
     try:
         return failure_of(context, show_records=show_records)
@@ -171,29 +171,29 @@ def _error_of(context: Any) -> str:
 
 def _runs(batch: Batch | None, instance: Any) -> Iterator[str]:
     """Yield a line for each failed run, from the task if it ran in this process, else from its XComs."""
-    told = list(_told_of_batch(batch) if batch is not None else _told_of_result(_pulled(instance, "return_value")))
-    yield from told[:_MOST_RUNS]
-    if len(told) > _MOST_RUNS:
-        yield f"... and {len(told) - _MOST_RUNS} more."
+    reported = list(_batch_lines(batch) if batch is not None else _result_lines(_pulled(instance, "return_value")))
+    yield from reported[:_MOST_RUNS]
+    if len(reported) > _MOST_RUNS:
+        yield f"... and {len(reported) - _MOST_RUNS} more."
 
 
-def _told_of_batch(batch: Batch) -> Iterator[str]:
+def _batch_lines(batch: Batch) -> Iterator[str]:
     from airflow_provider_datapipe.runs.kinds import KINDS
-    from airflow_provider_datapipe.runs.verdict import result_of
+    from airflow_provider_datapipe.runs.results import build_run_result
 
     for end in batch.ended:
-        yield from _told_of_result(result_of(end))
+        yield from _result_lines(build_run_result(end))
     for reference in batch.waiting:
         run = f"run {reference.run_id}" if reference.run_id else "the run that was asked for"
         yield f"{KINDS[reference.kind].noun} {reference.name}: {run} was not over yet, and goes on."
 
 
-def _told_of_result(result: Any) -> Iterator[str]:
+def _result_lines(result: Any) -> Iterator[str]:
     if not isinstance(result, Mapping):
         return
     if isinstance(streams := result.get("streams"), Mapping):
         for stream in streams.values():
-            yield from _told_of_result(stream)
+            yield from _result_lines(stream)
         return
     if result.get("outcome") in (None, "succeeded", "skipped") or "rows_synced" not in result:
         return
@@ -215,10 +215,10 @@ def _counts(result: Mapping[str, Any]) -> Iterator[str]:
 
 def _without_quotes(error: str, batch: Batch | None) -> str:
     """Remove quoted records from an error."""
-    from airflow_provider_datapipe.runs.verdict import result_of
+    from airflow_provider_datapipe.runs.results import build_run_result
 
     for end in batch.ended if batch else ():
-        quoted = (result_of(end)["error"] or "").rstrip(".")
+        quoted = (build_run_result(end)["error"] or "").rstrip(".")
         if end.records and end.detail and quoted:
             error = error.replace(quoted, "its records are not shown here")
     return error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.sdk import BaseNotifier
 
 from airflow_provider_datapipe.arguments import Duration, check_range, checked, seconds
-from airflow_provider_datapipe.notifications.describe import Failure, tell_of
+from airflow_provider_datapipe.notifications.describe import Failure, report_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection, Context
@@ -131,7 +131,7 @@ class DatapipeFailureNotifier(BaseNotifier):
 
     def _known(self, context: Any) -> dict[str, Any]:
         """Return the context with the facts about the failure."""
-        return {**context, _NAME: tell_of(context, show_records=self.show_records)}
+        return {**context, _NAME: report_of(context, show_records=self.show_records)}
 
     def _post(self, connection: Connection, known: dict[str, Any]) -> None:
         from airflow_provider_datapipe.notifications.post import post

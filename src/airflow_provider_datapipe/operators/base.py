@@ -21,19 +21,20 @@ try:
 except ModuleNotFoundError:  # before Airflow 3.2
     from airflow.configuration import conf
 
+from airflow_provider_datapipe.operators.task_state import task_state_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow.sdk import Context
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
+    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.records import Records, Store
-    from airflow_provider_datapipe.runs.reference import RunResult, Target
+    from airflow_provider_datapipe.runs.models import RunResult, RunTarget
     from airflow_provider_datapipe.runs.start import StartPolicy
-    from airflow_provider_datapipe.runs.steps import Steps
-    from airflow_provider_datapipe.runs.wait import End, WaitPolicy
+    from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitPolicy
 
 
 #: Default of ``deferrable`` for operators and sensors.
@@ -182,7 +183,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         :raises DatapipeError: if the service refuses a request or cannot be reached, or a run does not succeed.
         """
         from airflow_provider_datapipe.runs.kinds import KINDS
-        from airflow_provider_datapipe.runs.start import going_first
+        from airflow_provider_datapipe.runs.start import resumable_first
 
         hook = self._hook()
         try:
@@ -194,7 +195,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
             began = time.monotonic()
             batch = hook.run(self._begin())
             if batch.at_a_time is not None:
-                batch.queued = hook.run(going_first(KINDS[batch.kind], batch.queued, records_of(context)))
+                batch.queued = hook.run(resumable_first(KINDS[batch.kind], batch.queued, task_state_of(context)))
             return self._proceed(context, hook, batch, self._policy(context, hook), began)
         except Exception:
             if not hasattr(self, ADDRESS):
@@ -221,7 +222,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         finally:
             hook.close()
 
-    def _begin(self) -> Steps[Batch]:
+    def _begin(self) -> Flow[Batch]:
         """Return the runs to start."""
         raise NotImplementedError
 
@@ -233,12 +234,12 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
             resource_id = None if self.asset_argument is None else getattr(self, self.asset_argument)
             self.outlets = declared(self.asset_kind, resource_id, self.datapipe_conn_id, self.outlets)
 
-    def _tell_of_assets(self, context: Context, result: Any) -> None:
+    def _report_assets(self, context: Context, result: Any) -> None:
         """Add the results of the runs to the events of the outlets."""
         if self.asset_kind is not None and self.outlets and "outlet_events" in context:
-            from airflow_provider_datapipe.assets import tell
+            from airflow_provider_datapipe.assets import report
 
-            tell(self.outlets, context["outlet_events"], self.datapipe_conn_id, result)
+            report(self.outlets, context["outlet_events"], self.datapipe_conn_id, result)
 
     def _given_page(self) -> tuple[str, str | None]:
         """Return kind and ID of the page that the arguments name; the ID is None if they name none."""
@@ -253,9 +254,8 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         run_id = next((each.run_id for each in batch.references), None) if self._alone else None
         show_link(self, context, address_of(hook.page_template, *self._works_on(batch), run_id))
 
-    def _go_on(self, batch: Batch) -> Steps[None]:
+    async def _go_on(self, batch: Batch) -> None:
         """Do further work when all runs have ended. It can queue further runs."""
-        yield from ()
 
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
         """Return the result, and the error that fails the task, if there is one."""
@@ -270,7 +270,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 
         hook = DatapipeHook(self.datapipe_conn_id)
-        hook.tells_lineage = False
+        hook.reports_lineage = False
         return hook
 
     def _policy(self, context: Context, hook: DatapipeHook) -> WaitPolicy:
@@ -313,11 +313,11 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         """Number of rows that can fail in a run that otherwise succeeds."""
         return 0
 
-    def _error_of(self, end: End) -> Exception | None:
+    def _error_of(self, end: WaitOutcome) -> Exception | None:
         """Return the error of a run, None if it counts as a success."""
-        from airflow_provider_datapipe.runs.verdict import error_of
+        from airflow_provider_datapipe.runs.results import exception_for
 
-        return error_of(end, max_failed_rows=self._failed_rows_allowed)
+        return exception_for(end, max_failed_rows=self._failed_rows_allowed)
 
     def get_openlineage_facets_on_start(self) -> Any:
         """Return the inputs and outputs of the task for OpenLineage."""
@@ -335,9 +335,8 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         """Return the inputs and outputs of the task for OpenLineage, and the error."""
         return self.get_openlineage_facets_on_start()
 
-    def _lineage_targets(self) -> Steps[list[Target]]:
+    async def _lineage_targets(self) -> list[RunTarget]:
         """Return the resources whose runs the task starts, for lineage. Starts no run."""
-        yield from ()
         return []
 
     def _lineage_queries(self) -> dict[str, str]:
@@ -364,12 +363,12 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
     ) -> Any:
         from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
-        from airflow_provider_datapipe.runs.batch import settle_records
+        from airflow_provider_datapipe.runs.batch_flows import finalize_task_state
         from airflow_provider_datapipe.runs.conflicts import RunSkipped
-        from airflow_provider_datapipe.runs.verdict import explain
+        from airflow_provider_datapipe.runs.results import explain
 
         self._under_way, self._instance = batch, context.get("ti")
-        records = records_of(context)
+        records = task_state_of(context)
         try:
             going_on = True
             while going_on:
@@ -389,22 +388,22 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
             self._log_end(end, elapsed)
         result, error = self._finish(batch)
         failed = [end for end in batch.ended if self._error_of(end)]
-        settle_records(batch, records, failed, succeeded=error is None)
+        finalize_task_state(batch, records, failed, succeeded=error is None)
         if self.kill_policy == "disable":
             self._disable_late(hook, batch)
         if error is not None:
             self._failure = error
             keep_result(self, context, result)
             raise error
-        self._tell_of_assets(context, result)
+        self._report_assets(context, result)
         return result
 
     def _carry_out(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> None:
         """Start queued runs and wait until all runs end, in the worker or in the triggerer."""
-        from airflow_provider_datapipe.runs.batch import run_batch, start_queued
+        from airflow_provider_datapipe.runs.batch_flows import run_batch, start_queued
         from airflow_provider_datapipe.runs.worker_wait import FIRST_INTERVAL
 
-        records, start_policy = records_of(context), self._start_policy()
+        records, start_policy = task_state_of(context), self._start_policy()
         known = len(batch.waiting)
         # Before the start, so that a resource whose run fails to start is linked as well.
         self._show_links(context, hook, batch)
@@ -413,7 +412,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         self._log_started(batch, known)
         limit = self._worker_limit(hook, policy.poll_interval) if self.deferrable else None
         dense = replace(policy, first_interval=FIRST_INTERVAL)
-        hook.run(run_batch(batch, records, start_policy, dense, alone=self._alone, tell=self.log.log, limit=limit))
+        hook.run(run_batch(batch, records, start_policy, dense, alone=self._alone, report=self.log.log, limit=limit))
         if not batch.is_over:
             from airflow_provider_datapipe.operators.deferral import DEFERRED, hold_arguments
             from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
@@ -433,7 +432,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         setting = self._defer_after_setting(hook)
 
         def limit(batch: Batch) -> float:
-            active = [*batch.waiting, *(blocked.by for blocked in batch.hindered)]
+            active = [*batch.waiting, *(blocked.by for blocked in batch.blocked)]
             histories = [reference.durations for reference in active]
             found = seconds_in_worker(histories, defer_after=setting, any_of_them=bool(batch.queued))
             # The second poll would come after the wait.
@@ -452,21 +451,21 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         """Disable the syncs of runs that timed out, as if a user had stopped the task."""
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.stop import stop
-        from airflow_provider_datapipe.runs.wait import EndReason
+        from airflow_provider_datapipe.runs.wait import WaitOutcomeReason
 
-        late = [end.reference for end in batch.ended if end.reason is EndReason.TIMEOUT]
+        late = [end.reference for end in batch.ended if end.reason is WaitOutcomeReason.TIMEOUT]
         for line in hook.run(stop(Batch(self.kind, waiting=late), disable=True)):
             self.log.warning(line)
 
     def _log_started(self, batch: Batch, known: int) -> None:
-        from airflow_provider_datapipe.runs.result_lines import started_line
+        from airflow_provider_datapipe.runs.log_lines.results import started_line
 
         for reference in batch.waiting[known:]:
             self.log.info("%s", started_line(reference))
 
-    def _log_end(self, end: End, elapsed: float | None) -> None:
+    def _log_end(self, end: WaitOutcome, elapsed: float | None) -> None:
+        from airflow_provider_datapipe.runs.log_lines.results import records_lines, result_line
         from airflow_provider_datapipe.runs.outcome import Outcome
-        from airflow_provider_datapipe.runs.result_lines import records_lines, result_line
 
         level = logging.INFO if end.outcome is Outcome.SUCCEEDED else logging.WARNING
         self.log.log(level, "%s", result_line(end, verb=self.result_verb, elapsed=elapsed))
@@ -474,32 +473,24 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
             self.log.warning("%s", records)
 
 
-def records_of(context: Context) -> Records:
-    """Return the store of the task's runs: Airflow's task state, available since Airflow 3.3."""
-    from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
-
-    store: Store | None = context.get("task_state_store")
-    return NoRecords() if store is None else TaskStateRecords(store, context["ti"].max_tries)
-
-
 class DatapipeSingleRunOperator(DatapipeRunOperator):
-    """Base class of operators with one run. They return its :class:`~.runs.reference.RunResult`."""
+    """Base class of operators with one run. They return a :class:`~airflow_provider_datapipe.runs.models.RunResult`."""
 
-    def _target(self) -> Steps[Target]:
+    def _target(self) -> Flow[RunTarget]:
         """Return the resource whose run the task starts."""
         raise NotImplementedError
 
-    def _begin(self) -> Steps[Batch]:
+    async def _begin(self) -> Batch:
         from airflow_provider_datapipe.runs.batch import Batch
 
-        target = yield from self._target()
+        target = await self._target()
         return Batch(self.kind, queued=[target])
 
-    def _lineage_targets(self) -> Steps[list[Target]]:
-        return [(yield from self._target())]
+    async def _lineage_targets(self) -> list[RunTarget]:
+        return [await self._target()]
 
     def _finish(self, batch: Batch) -> tuple[RunResult, Exception | None]:
-        from airflow_provider_datapipe.runs.verdict import result_of
+        from airflow_provider_datapipe.runs.results import build_run_result
 
         (end,) = batch.ended
-        return result_of(end), self._error_of(end)
+        return build_run_result(end), self._error_of(end)

@@ -15,8 +15,8 @@ from airflow_provider_datapipe.operators.map_label import MapLabel
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
 
 
 class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
@@ -62,8 +62,8 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
             raise error
         return result
 
-    def _change(self) -> Steps[Any]:
-        """Return the flow of the change; most return a :class:`~airflow_provider_datapipe.changes.change.Change`."""
+    def _change(self) -> Flow[Any]:
+        """Return the flow of the change; most return a :class:`~airflow_provider_datapipe.resources.base.Change`."""
         raise NotImplementedError
 
     def _error(self, result: Any) -> Exception | None:

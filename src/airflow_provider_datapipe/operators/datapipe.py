@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.flows import Flow
 
 
 class DatapipeOperator(DatapipeChangeOperator):
@@ -54,8 +54,8 @@ class DatapipeOperator(DatapipeChangeOperator):
         self.all_pages = all_pages
         self.limit = limit
 
-    def _change(self) -> Steps[Any]:
-        from airflow_provider_datapipe.changes import generic
+    def _change(self) -> Flow[Any]:
+        from airflow_provider_datapipe.resources import requests as generic
 
         return generic.call(self.endpoint, self.arguments, all_pages=self.all_pages, limit=self.limit)
 

@@ -14,6 +14,7 @@ from airflow_provider_datapipe.api.endpoints import (
     transforms,
 )
 from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, ServerError
+from airflow_provider_datapipe.flows import Flow, list_all, send
 from airflow_provider_datapipe.pipelines.references import Catalogue
 from airflow_provider_datapipe.pipelines.snapshot import (
     ORCHESTRATION,
@@ -25,13 +26,12 @@ from airflow_provider_datapipe.pipelines.snapshot import (
     Snapshot,
     node_id,
 )
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
     from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
     from airflow_provider_datapipe.api.models.transforms import Transform, TransformVersion
 
 T = TypeVar("T")
@@ -42,10 +42,10 @@ _PUBLISHED = "published"
 class Runner(Protocol):
     """Runner of flows, which sends their requests to the service."""
 
-    def run(self, steps: Steps[T]) -> T:
+    def run(self, flow: Flow[T]) -> T:
         """Run a flow and return its result."""
 
-    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
+    def run_concurrently(self, flows: Sequence[Flow[T]]) -> list[T]:
         """Run flows, several at a time, and return their results in order."""
 
 
@@ -62,23 +62,23 @@ def collect(service: Runner, *, with_sql: bool = False) -> Snapshot:
     held = service.run(_lists())
     published = [transform.id for transform in held.transforms if transform.status == _PUBLISHED]
     # This requires one request for each transform.
-    found = service.run_together([_published_version(transform_id) for transform_id in published])
+    found = service.run_concurrently([_published_version(transform_id) for transform_id in published])
     versions = {key: version for key, version in zip(published, found, strict=True) if version is not None}
     service.run(_parts(held, versions.values()))
     return Snapshot(held.nodes(versions, with_sql=with_sql), origin="The service's answer")
 
 
-def _lists() -> Steps[_Held]:
+async def _lists() -> _Held:
     return _Held(
-        (yield from ask_all(orchestrations.list_())),
-        (yield from ask_all(elt_syncs.list_())),
-        (yield from ask_all(elt_streams.list_())),
-        (yield from ask_all(transforms.list_())),
-        (yield from ask_all(reverse_etl_syncs.list_())),
+        await list_all(orchestrations.list_()),
+        await list_all(elt_syncs.list_()),
+        await list_all(elt_streams.list_()),
+        await list_all(transforms.list_()),
+        await list_all(reverse_etl_syncs.list_()),
     )
 
 
-def _parts(held: _Held, versions: Iterable[TransformVersion]) -> Steps[None]:
+async def _parts(held: _Held, versions: Iterable[TransformVersion]) -> None:
     """Read the substreams of syncs whose schemas contain a referenced table that is not a stream."""
     used = [version.parameters for version in versions] + [each.parameters for each in held.transforms]
     unknown = {
@@ -91,20 +91,20 @@ def _parts(held: _Held, versions: Iterable[TransformVersion]) -> Steps[None]:
         if sync.destination_schema_name in unknown:
             # Only if necessary: the service may have to query the source, which may be unavailable.
             try:
-                offered = yield from ask_all(elt_syncs.available_source_streams(sync.id))
+                offered = await list_all(elt_syncs.available_source_streams(sync.id))
             except (InvalidRequestError, NotFoundError, ServerError):
                 continue
             held.catalogue.add_parts(sync.destination_schema_name, offered, held.streams_of(sync.id))
 
 
-def _published_version(transform_id: str) -> Steps[TransformVersion | None]:
+async def _published_version(transform_id: str) -> TransformVersion | None:
     """Return the published version, which is the newest one in most cases: request one version first."""
     request = transforms.versions(transform_id, limit=1)
     try:
-        page = yield from ask(request)
+        page = await send(request)
         found = next((version for version in page.data if version.is_published), None)
         if found is None and page.has_more:
-            older = yield from ask_all(transforms.versions(transform_id))
+            older = await list_all(transforms.versions(transform_id))
             found = next((version for version in older if version.is_published), None)
     except NotFoundError:
         # It was deleted meanwhile: the SQL that was read before is used.

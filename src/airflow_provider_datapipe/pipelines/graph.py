@@ -62,10 +62,10 @@ class Graph:
         within = {key: sorted(self._nearest(key, these)) for key in sorted(these)}
         circle = _circle(within)
         if circle:
-            told = " -> ".join(self.nodes[key].title for key in circle)
+            reported = " -> ".join(self.nodes[key].title for key in circle)
             raise CycleError(
                 f"{self.snapshot.origin}: the references go round in a circle, so nothing of it can be run first: "
-                f"{told}. Each of these is read by the next: mend the SQL of one, and take the snapshot again."
+                f"{reported}. Each of these is read by the next: mend the SQL of one, and take the snapshot again."
             )
         return within
 

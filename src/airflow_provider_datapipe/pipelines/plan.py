@@ -238,8 +238,8 @@ def plan_text(plan: Plan, *, coloured: bool = False, orphans_stay: str = "They s
         lines += [_paint(f"    ? {item.kind} {item.name}", _YELLOW, coloured=coloured) for item in plan.orphans]
     lines += [_paint(f"Warning: {each}", _YELLOW, coloured=coloured) for each in plan.warnings]
     counts = Counter(item.action for item in plan.changes)
-    told = [f"{counts[action]} to {action}" for action in Action if counts[action]]
-    lines.append(f"{', '.join(told)}." if told else "Nothing to do.")
+    reported = [f"{counts[action]} to {action}" for action in Action if counts[action]]
+    lines.append(f"{', '.join(reported)}." if reported else "Nothing to do.")
     return "\n".join(lines) + "\n"
 
 
@@ -259,8 +259,8 @@ def report_text(report: Report, *, coloured: bool = False) -> str:
         lines.append(_paint(f"{item.result} {item.kind} {item.name}{why}", colour, coloured=coloured))
     lines += [_paint(f"Warning: {each}", _YELLOW, coloured=coloured) for each in report.warnings]
     counts = Counter(item.result for item in report.items)
-    told = [f"{counts[result]} {result}" for result in Result if counts[result]]
-    lines.append(f"{', '.join(told)}." if told else "Nothing to do.")
+    reported = [f"{counts[result]} {result}" for result in Result if counts[result]]
+    lines.append(f"{', '.join(reported)}." if reported else "Nothing to do.")
     return "\n".join(lines) + "\n"
 
 

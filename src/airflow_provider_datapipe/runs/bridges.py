@@ -11,9 +11,9 @@ from typing import Any
 from airflow_provider_datapipe.api.endpoints import connection_bridges, connections
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.connections import Connection
-from airflow_provider_datapipe.runs.moments import parse_moment
-from airflow_provider_datapipe.runs.rendered import read
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.runs.run_history import parse_time
+from airflow_provider_datapipe.runs.templating import read
 
 #: Tolerance for the clocks of the service and of Airflow.
 _CLOCKS = timedelta(minutes=1)
@@ -62,7 +62,7 @@ class Bridge:
     @property
     def end(self) -> datetime:
         """Time at which the bridge expires."""
-        return parse_moment("expires_at of the bridge", self.expires_at)
+        return parse_time("expires_at of the bridge", self.expires_at)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -84,7 +84,7 @@ class Bridge:
         return replace(cls(**known), known_connection_ids=tuple(known.get("known_connection_ids") or ()))
 
 
-def authorized(bridge: Bridge, now: datetime) -> Steps[str | None]:
+async def authorized(bridge: Bridge, now: datetime) -> str | None:
     """
     Return the ID of the authorized connection, None if no user has authorized yet.
 
@@ -93,7 +93,7 @@ def authorized(bridge: Bridge, now: datetime) -> Steps[str | None]:
     :raises BridgeExpiredError: if the bridge expired without an authorization.
     :raises BridgeError: if the state of the bridge cannot be determined.
     """
-    found = yield from (_new(bridge) if bridge.connection_id is None else _again(bridge, bridge.connection_id, now))
+    found = await (_new(bridge) if bridge.connection_id is None else _again(bridge, bridge.connection_id, now))
     if found is None and now >= bridge.end:
         raise BridgeExpiredError(
             f"The bridge for {bridge.label!r} ({bridge.integration_id}) ended at {bridge.end:%Y-%m-%d %H:%M:%S %Z}, "
@@ -102,8 +102,8 @@ def authorized(bridge: Bridge, now: datetime) -> Steps[str | None]:
     return found
 
 
-def _new(bridge: Bridge) -> Steps[str | None]:
-    listed = yield from ask_all(replace(connections.list_(), once=True))
+async def _new(bridge: Bridge) -> str | None:
+    listed = await list_all(replace(connections.list_(), once=True))
     found = [
         one.id
         for one in listed
@@ -117,17 +117,17 @@ def _new(bridge: Bridge) -> Steps[str | None]:
     return found[0] if found else None
 
 
-def _again(bridge: Bridge, connection_id: str, now: datetime) -> Steps[str | None]:
+async def _again(bridge: Bridge, connection_id: str, now: datetime) -> str | None:
     """Return the ID of the connection if the bridge disappeared before it expired, because then it was used."""
     if bridge.fingerprint is None:
         raise BridgeError(
             f"The service's list of bridges does not show the one for connection {connection_id}, so nobody can tell "
             "when that was authorized again."
         )
-    listed = yield from ask_all(replace(connections.list_(), once=True))
+    listed = await list_all(replace(connections.list_(), once=True))
     if connection_id not in [one.id for one in listed]:
         raise BridgeError(f"Connection {connection_id} is gone, so it can't be authorized again.")
-    active = (yield from ask(replace(connection_bridges.list_(), once=True))).data
+    active = (await send(replace(connection_bridges.list_(), once=True))).data
     open_now = {fingerprint(one.authorize_url) for one in active if one.authorize_url}
     if bridge.fingerprint in open_now or now >= bridge.end - _CLOCKS:
         return None

@@ -20,7 +20,7 @@ from enum import Enum, StrEnum, auto
 
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import Kind
-from airflow_provider_datapipe.runs.reference import Observation, Target
+from airflow_provider_datapipe.runs.models import RunState, RunTarget
 
 
 class IfRunning(StrEnum):
@@ -40,14 +40,14 @@ class RunSkipped(Exception):  # noqa: N818 - no error: the DAG's author chose it
     """A run is already active, and ``if_running`` is ``skip``."""
 
 
-class Blocked(Exception):  # noqa: N818 - no error: a run has to end first
+class ActiveRunConflict(Exception):  # noqa: N818 - no error: a run has to end first
     """
     Another run has to end before the task can start its run.
 
     :param observation: the other run.
     """
 
-    def __init__(self, observation: Observation) -> None:
+    def __init__(self, observation: RunState) -> None:
         super().__init__()
         self.observation = observation
 
@@ -73,10 +73,10 @@ class Conflict:
     """
 
     state: RunInTheWay
-    run: Observation
+    run: RunState
 
 
-def decide(kind: Kind, target: Target, conflict: Conflict, policy: IfRunning) -> Observation | None:
+def decide(kind: Kind, target: RunTarget, conflict: Conflict, policy: IfRunning) -> RunState | None:
     """
     Return the run to attach to, or None if the run is to be requested again.
 
@@ -101,6 +101,6 @@ def decide(kind: Kind, target: Target, conflict: Conflict, policy: IfRunning) ->
     needs_own_run = policy is IfRunning.WAIT or kind.needs_own_run(target)
     if conflict.state is RunInTheWay.ACTIVE:
         if needs_own_run:
-            raise Blocked(conflict.run)
+            raise ActiveRunConflict(conflict.run)
         return conflict.run
     return conflict.run if conflict.state is RunInTheWay.FINISHED and not needs_own_run else None

@@ -13,7 +13,7 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import Transform
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.flows import list_all, send
 
 T = TypeVar("T")
 
@@ -56,14 +56,14 @@ def _one(what: str, wanted: str, found: Sequence[T], known: Sequence[T], describ
     raise UnknownNameError(f"There is no {what} named {wanted!r}. {hint}")
 
 
-def find_connection(label: str) -> Steps[Connection]:
+async def find_connection(label: str) -> Connection:
     """
     Find a connection to an external system.
 
     :param label: exact label of the connection.
     :raises NameLookupError: if no connection or several connections have the label.
     """
-    known = yield from ask_all(connections.list_())
+    known = await list_all(connections.list_())
     found = [connection for connection in known if connection.label == label]
     if len(found) > 1:
         return _one("connection", label, found, known, lambda item: item.id)
@@ -71,7 +71,7 @@ def find_connection(label: str) -> Steps[Connection]:
     return _one("connection", label, found, labelled, lambda item: str(item.label))
 
 
-def find_elt_sync(destination_schema_name: str, connection_id: str | None = None) -> Steps[EltSync]:
+async def find_elt_sync(destination_schema_name: str, connection_id: str | None = None) -> EltSync:
     """
     Find an ELT sync by its schema in the warehouse, because it has no name.
 
@@ -79,7 +79,7 @@ def find_elt_sync(destination_schema_name: str, connection_id: str | None = None
     :param connection_id: ID of its source connection; None for any.
     :raises NameLookupError: if no sync or several syncs load into the schema.
     """
-    known = yield from ask_all(elt_syncs.list_(connection_id=connection_id))
+    known = await list_all(elt_syncs.list_(connection_id=connection_id))
     found = [sync for sync in known if sync.destination_schema_name == destination_schema_name]
     if len(found) > 1:
         return _one("ELT sync", destination_schema_name, found, known, lambda item: item.id)
@@ -87,21 +87,21 @@ def find_elt_sync(destination_schema_name: str, connection_id: str | None = None
     return _one("ELT sync", destination_schema_name, found, named, lambda item: str(item.destination_schema_name))
 
 
-def streams_of(sync_id: str) -> Steps[list[EltStream]]:
+async def streams_of(sync_id: str) -> list[EltStream]:
     """
     Return the streams of a sync.
 
     :param sync_id: ID of the sync.
     :raises NotFoundError: if the sync does not exist.
     """
-    streams = yield from ask_all(elt_streams.list_(elt_sync_id=sync_id))
+    streams = await list_all(elt_streams.list_(elt_sync_id=sync_id))
     if not streams:
         # The list of an unknown sync is also empty: raise if the sync does not exist.
-        yield from ask(elt_syncs.get(sync_id))
+        await send(elt_syncs.get(sync_id))
     return streams
 
 
-def find_stream(sync_id: str, name: str) -> Steps[EltStream]:
+async def find_stream(sync_id: str, name: str) -> EltStream:
     """
     Find a stream of a sync.
 
@@ -110,26 +110,26 @@ def find_stream(sync_id: str, name: str) -> Steps[EltStream]:
     :raises NotFoundError: if the sync does not exist.
     :raises NameLookupError: if no stream or several streams of the sync have the name.
     """
-    streams = yield from streams_of(sync_id)
+    streams = await streams_of(sync_id)
     found = [stream for stream in streams if stream.name == name]
     return _one(f"stream of ELT sync {sync_id}", name, found, streams, lambda stream: stream.name)
 
 
-def find_orchestration(name: str) -> Steps[Orchestration]:
+async def find_orchestration(name: str) -> Orchestration:
     """
     Find an orchestration.
 
     :param name: exact name of the orchestration.
     :raises NameLookupError: if no orchestration or several orchestrations have the name.
     """
-    known = yield from ask_all(orchestrations.list_())
+    known = await list_all(orchestrations.list_())
     found = [orchestration for orchestration in known if orchestration.name == name]
     if len(found) > 1:
         return _one("orchestration", name, found, known, lambda item: item.id)
     return _one("orchestration", name, found, known, lambda item: item.name)
 
 
-def find_transform(name: str, folder_path: str | None = None) -> Steps[Transform]:
+async def find_transform(name: str, folder_path: str | None = None) -> Transform:
     """
     Find a transform.
 
@@ -137,11 +137,11 @@ def find_transform(name: str, folder_path: str | None = None) -> Steps[Transform
     :param folder_path: exact path of its folder; None for any.
     :raises NameLookupError: if no transform or several transforms have the name.
     """
-    named = yield from ask_all(transforms.list_(name=name, folder_path=folder_path))
+    named = await list_all(transforms.list_(name=name, folder_path=folder_path))
     found = [
         transform for transform in named if transform.name == name and folder_path in (None, transform.folder_path)
     ]
     # Other transforms are needed only for the error message.
-    known = named if found else (yield from ask_all(transforms.list_()))
+    known = named if found else (await list_all(transforms.list_()))
     wanted = name if folder_path is None else f"{folder_path}/{name}"
     return _one("transform", wanted, found, known, lambda item: f"{item.folder_path}/{item.name}".lstrip("/"))

@@ -2,8 +2,9 @@
 Start of a run exactly once, for blocking and deferred tasks.
 
 The service has no idempotency key, and can execute a request although its response is lost. Therefore a task stores the
-known runs before it sends a request (:mod:`.baseline`). After an ambiguous response, it searches for a new run as long
-as the service may still execute the request, before it sends another request. :mod:`.conflicts` handles refusals (409).
+known runs before it sends a request (:mod:`.known_runs`). After an ambiguous response, it searches for a new run before
+it sends another request, as long as the service may still execute the first one. :mod:`.conflicts` handles refusals
+(409).
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_datapipe.runs.conflicts import Blocked, Conflict, IfRunning, RunInTheWay, decide
+from airflow_provider_datapipe.flows import send, sleep
+from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, Conflict, IfRunning, RunInTheWay, decide
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import Kind
-from airflow_provider_datapipe.runs.missing import GRACE, is_missing
+from airflow_provider_datapipe.runs.missing_runs import GRACE, is_missing
+from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import Record, Records, key_of
-from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
-from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
+from airflow_provider_datapipe.runs.task_state import StartRecord, TaskState, task_state_key
 
 log = logging.getLogger(__name__)
 
@@ -47,10 +48,10 @@ class StartPolicy:
     Policy for starting runs.
 
     :param if_running: policy for a run that is already active.
-    :param settle: seconds to search for a run after a request whose response was lost, before the request is sent
-        again. It must exceed the time in which the service executes a request. Also the longest time in seconds in
-        which a request is repeated that the service refuses because of a run that is not active.
-    :param look_interval: seconds between two such polls.
+    :param lost_response_timeout: seconds to search for a run after a request whose response was lost, before the
+        request is sent again. It must exceed the time in which the service executes a request. Also the longest time in
+        seconds in which a request is repeated that the service refuses because of a run that is not active.
+    :param search_interval: seconds between two such polls.
     :param attempts: the most requests whose responses may be lost.
     :param missing_grace: seconds in which the service has to deny a stored run before the run counts as missing. A
         lagging replica, or a connection that temporarily points to another account, also denies it.
@@ -58,16 +59,16 @@ class StartPolicy:
     """
 
     if_running: IfRunning = IfRunning.ATTACH
-    settle: float = 120.0
-    look_interval: float = 5.0
+    lost_response_timeout: float = 120.0
+    search_interval: float = 5.0
     attempts: int = 3
     max_failed_rows: int = 0
     missing_grace: float = GRACE
 
 
-def start(
-    kind: Kind, target: Target, records: Records, policy: StartPolicy, clock: Callable[[], float] = time.time
-) -> Steps[Observation]:
+async def start(
+    kind: Kind, target: RunTarget, records: TaskState, policy: StartPolicy, clock: Callable[[], float] = time.time
+) -> RunState:
     """
     Start a run, attach to an active one, or continue with the run that an earlier try started.
 
@@ -82,10 +83,10 @@ def start(
     :raises RunConflictError: if another run is active, and ``if_running`` is ``fail``, or the service keeps refusing.
     :raises DatapipeError: if the service refuses the request, or cannot be reached.
     """
-    return (yield from _Start(kind, target, records, policy, clock).run())
+    return await _Start(kind, target, records, policy, clock).run()
 
 
-def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Steps[list[Target]]:
+async def resumable_first(kind: Kind, targets: Sequence[RunTarget], records: TaskState) -> list[RunTarget]:
     """
     Sort targets so that those whose runs of an earlier try may be active come first.
 
@@ -96,15 +97,15 @@ def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Step
     :param records: stored state of earlier tries of the task.
     :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
-    going: list[Target] = []
-    others: list[Target] = []
+    going: list[RunTarget] = []
+    others: list[RunTarget] = []
     for target in targets:
-        kept = records.get(key_of(kind.name, target))
-        record = Record.from_dict(kept) if kept else None
+        kept = records.get(task_state_key(kind.name, target))
+        record = StartRecord.from_dict(kept) if kept else None
         may_be_going = record is not None
         if record is not None and record.reference is not None:
             try:
-                answer = yield from ask(kind.look(record.reference))
+                answer = await send(kind.poll_request(record.reference))
                 may_be_going = not kind.read(record.reference, answer).is_final
             except ApiError as error:
                 # A lagging replica denies a run that is active.
@@ -118,14 +119,14 @@ class _Start:
     """State of the start of one run."""
 
     def __init__(
-        self, kind: Kind, target: Target, records: Records, policy: StartPolicy, clock: Callable[[], float]
+        self, kind: Kind, target: RunTarget, records: TaskState, policy: StartPolicy, clock: Callable[[], float]
     ) -> None:
         self._kind = kind
         self._target = target
         self._records = records
         self._policy = policy
         self._clock = clock
-        self._key = key_of(kind.name, target)
+        self._key = task_state_key(kind.name, target)
         #: True if the service may have executed a request whose run is not visible yet. Set before each request, and
         #: reset only if this request definitely started nothing.
         self._may_have_started = False
@@ -138,11 +139,11 @@ class _Start:
         #: Durations of earlier runs in seconds, newest first.
         self._durations: list[float] = []
 
-    def run(self) -> Steps[Observation]:
+    async def run(self) -> RunState:
         kept = self._records.get(self._key)
-        record = Record.from_dict(kept) if kept else None
+        record = StartRecord.from_dict(kept) if kept else None
         if record is not None:
-            seen = yield from self._resume(record)
+            seen = await self._resume(record)
             if seen is not None and _is_good(seen, self._policy):
                 log.info("Going on with the run of %s that an earlier try of this task started.", self._target.name)
                 return self._note(record, seen)
@@ -151,20 +152,20 @@ class _Start:
                 record = None
         # A record without a run: an earlier try may have sent a request whose run is not visible yet.
         self._may_have_started = record is not None
-        newest = yield from self._newest()
+        newest = await self._newest()
         if record is None:
             now = self._now()
-            record = Record(self._kind.baseline(self._target, newest, now), now)
+            record = StartRecord(self._kind.baseline(self._target, newest, now), now)
         self._durations = self._kind.durations(newest)
         try:
-            yield from self._prepare(newest)
-            seen = yield from self._request(record)
+            await self._prepare(newest)
+            seen = await self._request(record)
         except Exception as error:
-            if isinstance(error, Blocked):
+            if isinstance(error, ActiveRunConflict):
                 error.observation = self._with_history(error.observation)
             # Do not store a request that started nothing: a later try would search for its run.
             if not self._may_have_started:
-                yield from self._undo_prepare()
+                await self._undo_prepare()
                 if kept:
                     self._records.set(self._key, kept)
                 else:
@@ -172,12 +173,12 @@ class _Start:
             raise
         return self._note(record, seen)
 
-    def _note(self, record: Record, seen: Observation) -> Observation:
+    def _note(self, record: StartRecord, seen: RunState) -> RunState:
         seen = self._with_history(seen)
         self._records.set(self._key, replace(record, reference=seen.reference).as_dict())
         return seen
 
-    def _with_history(self, seen: Observation) -> Observation:
+    def _with_history(self, seen: RunState) -> RunState:
         if not self._durations:
             return seen
         return replace(seen, reference=replace(seen.reference, durations=self._durations))
@@ -186,15 +187,15 @@ class _Start:
         """Return the current time by the service's clock, in seconds since the epoch."""
         return self._clock() + self._offset
 
-    def _newest(self) -> Steps[Any]:
+    async def _newest(self) -> Any:
         """Return the newest runs, and compare the service's clock with ours."""
-        newest = yield from ask(self._kind.newest(self._target.resource_id))
+        newest = await send(self._kind.newest(self._target.resource_id))
         answered_at = getattr(newest, "answered_at", None)
         if answered_at is not None and abs(answered_at - self._clock()) < _LARGEST_OFFSET:
             self._offset = answered_at - self._clock()
         return newest
 
-    def _prepare(self, newest: Any) -> Steps[None]:
+    async def _prepare(self, newest: Any) -> None:
         """Send the requests that precede a run, unless an active run that would not perform them blocks the start."""
         # A record is stored after these requests: the earlier try has sent them.
         requests = [] if self._may_have_started else list(self._kind.prepare(self._target))
@@ -203,13 +204,13 @@ class _Start:
             decide(self._kind, self._target, Conflict(RunInTheWay.ACTIVE, active), self._policy.if_running)
         for request in requests:
             self._is_prepared = True
-            yield from ask(request)
+            await send(request)
 
-    def _undo_prepare(self) -> Steps[None]:
+    async def _undo_prepare(self) -> None:
         """Undo the requests that precede a run, because no run was started."""
         for request in self._kind.undo_prepare(self._target) if self._is_prepared else ():
             try:
-                yield from ask(request)
+                await send(request)
             except DatapipeError as error:
                 log.warning(
                     "%s %s: no run was started, but its preparation (%s) remains: %s",
@@ -219,45 +220,45 @@ class _Start:
                     error,
                 )
 
-    def _resume(self, record: Record) -> Steps[Observation | None]:
+    async def _resume(self, record: StartRecord) -> RunState | None:
         """Return the run that an earlier try of the task started, or None."""
         reference = record.reference
         if reference is None:
             # The earlier try ended before the response: the service may have executed its request, or may do so later.
-            return (yield from self._find_lost(record))
+            return await self._find_lost(record)
         until = self._clock() + self._policy.missing_grace
         while True:
             try:
-                return self._kind.read(reference, (yield from ask(self._kind.look(reference))))
+                return self._kind.read(reference, await send(self._kind.poll_request(reference)))
             except ApiError as error:
                 if not is_missing(error):
                     raise
                 denied = error
             # The list of another replica may show it.
-            listed = yield from self._find_listed(reference)
+            listed = await self._find_listed(reference)
             if listed is not None:
                 return listed
             if self._clock() >= until:
                 break
-            yield Pause(self._policy.look_interval)
+            await sleep(self._policy.search_interval)
         log.warning(
             "The service does not know the run of %s that an earlier try of this task started: %s",
             self._target.name,
             denied,
         )
         # Raise if the service does not know the resource either, because the run may still exist.
-        newest = yield from self._newest()
+        newest = await self._newest()
         return self._kind.find_new(self._target, record.baseline, newest, self._now())
 
-    def _find_listed(self, reference: Reference) -> Steps[Observation | None]:
+    async def _find_listed(self, reference: RunRef) -> RunState | None:
         try:
-            return self._kind.find_run(reference, (yield from self._newest()))
+            return self._kind.find_run(reference, await self._newest())
         except ApiError as error:
             if not is_missing(error):
                 raise
             return None
 
-    def _request(self, record: Record) -> Steps[Observation]:
+    async def _request(self, record: StartRecord) -> RunState:
         """Send the request until its result is known."""
         lost = 0
         while True:
@@ -267,30 +268,30 @@ class _Start:
             self._records.set(self._key, record.as_dict())
             self._may_have_started = True
             try:
-                answer = yield from ask(self._kind.request(self._target))
+                answer = await send(self._kind.request(self._target))
             except (ApiError, TransportError, ProtocolError) as error:
                 if _definitely_not_started(error):
                     self._may_have_started = doubt_before
                     if not isinstance(error, ConflictError):
                         raise
-                    found = yield from self._after_refusal(record, error)
+                    found = await self._after_refusal(record, error)
                 else:
                     # Update the time, so that the search of a later try does not end early after a slow failure.
                     record = replace(record, intended_at=self._now())
                     self._records.set(self._key, record.as_dict())
-                    found = yield from self._find_lost(record)
+                    found = await self._find_lost(record)
                     lost += 1
                     if found is None and lost == self._policy.attempts:
                         raise
             else:
-                found = yield from self._accepted(record, answer)
+                found = await self._accepted(record, answer)
             if found is not None:
                 return found
 
-    def _after_refusal(self, record: Record, error: ConflictError) -> Steps[Observation | None]:
+    async def _after_refusal(self, record: StartRecord, error: ConflictError) -> RunState | None:
         """Return the run to wait for, or None if the request may be sent again."""
-        conflict = yield from self._conflict(record, error)
-        if isinstance(conflict, Observation):
+        conflict = await self._conflict(record, error)
+        if isinstance(conflict, RunState):
             return conflict
         self._refusals += 1
         if conflict is None and self._refusals == 1:
@@ -304,32 +305,32 @@ class _Start:
                 return attached
         if self._refused_since is None:
             self._refused_since = self._clock()
-        elif self._clock() >= self._refused_since + self._policy.settle:
+        elif self._clock() >= self._refused_since + self._policy.lost_response_timeout:
             expected = self._kind.expected(self._target, record.baseline)
             if may_be_own and expected is not None:
-                return Observation(replace(expected, attached=True), Outcome.SCHEDULED)
+                return RunState(replace(expected, attached=True), Outcome.SCHEDULED)
             raise self._refused(conflict, error) from None
-        yield Pause(min(self._policy.look_interval * 2.0 ** (self._refusals - 1), _LONGEST_DELAY))
+        await sleep(min(self._policy.search_interval * 2.0 ** (self._refusals - 1), _LONGEST_DELAY))
         return None
 
-    def _accepted(self, record: Record, answer: Any) -> Steps[Observation]:
+    async def _accepted(self, record: StartRecord, answer: Any) -> RunState:
         """Read the answer to the request, and check a status URL that may not be usable."""
         try:
             seen = self._kind.accepted(self._target, answer, record.baseline)
             if seen.reference.status_url and "//" in seen.reference.status_url:
                 # The client refuses an absolute URL with another origin.
                 with suppress(ApiError, TransportError):
-                    seen = self._kind.read(seen.reference, (yield from ask(self._kind.look(seen.reference))))
+                    seen = self._kind.read(seen.reference, await send(self._kind.poll_request(seen.reference)))
         except ProtocolError as error:
             # The run was requested, so it is the first new run of the list.
             expected = self._kind.expected(self._target, record.baseline)
             if expected is None:
                 raise
             log.warning("%s\nThe run is looked for in the list.", error)
-            return Observation(expected, Outcome.SCHEDULED)
+            return RunState(expected, Outcome.SCHEDULED)
         return seen
 
-    def _find_lost(self, record: Record) -> Steps[Observation | None]:
+    async def _find_lost(self, record: StartRecord) -> RunState | None:
         """
         Search for a new run until the service must have executed a request that was sent at ``intended_at``.
 
@@ -340,35 +341,35 @@ class _Start:
         while True:
             newest = None
             try:
-                newest = yield from self._newest()
+                newest = await self._newest()
             except (ServerError, TransportError, ProtocolError):
                 # Without an answer, do not send the request again: its run may exist.
-                if until is not None and self._now() >= until + self._policy.settle:
+                if until is not None and self._now() >= until + self._policy.lost_response_timeout:
                     raise
             now = self._now()
             if until is None:
                 # The stored time is in the future if the clock of the earlier worker was ahead.
-                until = min(record.intended_at, now) + self._policy.settle
+                until = min(record.intended_at, now) + self._policy.lost_response_timeout
             if newest is not None:
                 found = self._kind.find_new(self._target, record.baseline, newest, now)
                 if found is not None:
                     return found
                 if now >= until:
                     return None
-            yield Pause(self._policy.look_interval)
+            await sleep(self._policy.search_interval)
 
-    def _conflict(self, record: Record, error: ConflictError) -> Steps[Observation | Conflict | None]:
+    async def _conflict(self, record: StartRecord, error: ConflictError) -> RunState | Conflict | None:
         """Return this task's own run, or the conflict with another run, or None if no run explains the refusal."""
         kind, target = self._kind, self._target
         newest = None
         if self._may_have_started or not error.active_run_id:
-            newest = yield from self._newest()
+            newest = await self._newest()
         if self._may_have_started:
             own = kind.find_new(target, record.baseline, newest, self._now())
             if own is not None:
                 return own
         if error.active_run_id:
-            named = yield from self._named(record, Reference.to(kind.name, target, run_id=error.active_run_id))
+            named = await self._named(record, RunRef.to(kind.name, target, run_id=error.active_run_id))
             is_shown = named.state is not RunInTheWay.STALE
             # if_running does not apply to this task's own run.
             is_own = self._may_have_started and is_shown and record.baseline.is_new_run(named.run, self._now())
@@ -379,16 +380,16 @@ class _Start:
         expected = kind.expected(target, record.baseline)
         if expected is None or not (self._may_have_started or self._refusals):
             return None
-        scheduled = Observation(replace(expected, attached=True), Outcome.SCHEDULED)
+        scheduled = RunState(replace(expected, attached=True), Outcome.SCHEDULED)
         # The service executed the request whose response was lost. if_running does not apply to this task's own run.
         return scheduled if self._may_have_started else Conflict(RunInTheWay.ACTIVE, scheduled)
 
-    def _named(self, record: Record, reference: Reference) -> Steps[Conflict]:
+    async def _named(self, record: StartRecord, reference: RunRef) -> Conflict:
         """Return the state of the run that a refusal names."""
         reference = replace(reference, attached=True)
-        unknown = Observation(reference, Outcome.SCHEDULED)
+        unknown = RunState(reference, Outcome.SCHEDULED)
         try:
-            seen = self._kind.read(reference, (yield from ask(self._kind.look(reference))))
+            seen = self._kind.read(reference, await send(self._kind.poll_request(reference)))
         except AuthenticationError:
             raise
         except DatapipeError:
@@ -421,7 +422,7 @@ def _definitely_not_started(error: ApiError | TransportError | ProtocolError) ->
     return isinstance(error, ApiError) and not isinstance(error, ServerError)
 
 
-def _is_good(seen: Observation, policy: StartPolicy) -> bool:
+def _is_good(seen: RunState, policy: StartPolicy) -> bool:
     """Return True if a run is active, or has ended successfully as defined by the task."""
     if not seen.is_final or seen.outcome is Outcome.SUCCEEDED:
         return True

@@ -5,10 +5,9 @@ from __future__ import annotations
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.steps import Steps
 
 
-def stop(batch: Batch, *, disable: bool) -> Steps[list[str]]:
+async def stop(batch: Batch, *, disable: bool) -> list[str]:
     """
     Return a log line for each active run of a batch, and optionally disable the schedules of the resources.
 
@@ -31,7 +30,7 @@ def stop(batch: Batch, *, disable: bool) -> Steps[list[str]]:
                 # Disabling a sync disables all its streams.
                 what = reference.sync_id or reference.resource_id
                 if what not in done:
-                    done[what] = yield from kind.disable(reference)
+                    done[what] = await kind.disable(reference)
                 line += f" By on_kill='disable', {did}." if (did := done[what]) else " There is nothing to disable."
             except DatapipeError as error:
                 line += f" on_kill='disable' did not work: {error}"

@@ -18,8 +18,8 @@ from airflow_provider_datapipe.api.endpoints import (
 )
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.flows import list_all
 from airflow_provider_datapipe.runs.names import near_matches
-from airflow_provider_datapipe.runs.steps import Steps, ask_all
 
 #: Most resources that are compared, and most that a message lists.
 _COMPARED = 1000
@@ -59,7 +59,7 @@ _FIELDS = {
 }
 
 
-def suggest_ids(error: NotFoundError) -> Steps[None]:
+async def suggest_ids(error: NotFoundError) -> None:
     """
     Add the IDs to an error that the user may have meant.
 
@@ -70,7 +70,7 @@ def suggest_ids(error: NotFoundError) -> Steps[None]:
         # Suggestions are no reason for another error.
         with suppress(DatapipeError):
             listing = replace(_RESOURCES[kind].listing(), once=True)
-            known = yield from ask_all(listing, limit=_COMPARED)
+            known = await list_all(listing, limit=_COMPARED)
             names = {each.id: _RESOURCES[kind].name(each) for each in known}
             if wanted not in names and (line := _suggestion(wanted, names)):
                 error.add_detail(line)

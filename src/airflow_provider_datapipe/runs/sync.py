@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from airflow_provider_datapipe.api.endpoints import elt_syncs
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.errors import RunConflictError, RunError, RunFailedError
+from airflow_provider_datapipe.runs.models import RunResult, RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError, near_matches, streams_of
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import RunResult, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
-from airflow_provider_datapipe.runs.verdict import error_of, result_of
-from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.runs.results import build_run_result, exception_for
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 
 
 class SyncResult(TypedDict):
@@ -31,7 +31,7 @@ class SyncResult(TypedDict):
     streams: dict[str, RunResult]
 
 
-def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> Steps[list[Target]]:
+async def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> list[RunTarget]:
     """
     Return the streams of an enabled sync.
 
@@ -42,16 +42,16 @@ def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
     :raises RunError: if the sync is disabled, has no streams, or ``chosen`` is empty.
     :raises UnknownNameError: if the sync has no stream with one of the names.
     """
-    sync = yield from ask(elt_syncs.get(sync_id))
+    sync = await send(elt_syncs.get(sync_id))
     if not sync.enabled:
         raise RunConflictError(
             f"ELT sync {sync_id} is disabled, so its streams can't be run. Enable it in the service, or with "
             f"elt_syncs.enable({sync_id!r}), then run this task again."
         )
-    return (yield from streams_of_sync(sync_id, chosen, options))
+    return await streams_of_sync(sync_id, chosen, options)
 
 
-def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> Steps[list[Target]]:
+async def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> list[RunTarget]:
     """
     Return the streams of a sync, which may be disabled.
 
@@ -62,7 +62,7 @@ def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
     :raises RunError: if the sync has no streams, or ``chosen`` is empty.
     :raises UnknownNameError: if the sync has no stream with one of the names.
     """
-    streams = yield from streams_of(sync_id)
+    streams = await streams_of(sync_id)
     if not streams:
         raise RunError(f"ELT sync {sync_id} has no streams: add some in the service.")
     if chosen is not None:
@@ -79,13 +79,13 @@ def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
         streams = list({known[name].id: known[name] for name in chosen}.values())
         if not streams:
             raise RunError(f"No stream of ELT sync {sync_id} was chosen: name some, or leave streams out for all.")
-    return [Target(stream.id, stream.name, options, sync_id) for stream in streams]
+    return [RunTarget(stream.id, stream.name, options, sync_id) for stream in streams]
 
 
-def result_of_sync(sync_id: str, ends: Sequence[End]) -> SyncResult:
+def result_of_sync(sync_id: str, ends: Sequence[WaitOutcome]) -> SyncResult:
     """Return the result of a sync from the outcomes of its streams."""
-    results = [result_of(end) for end in ends]
-    failed = sum(error_of(end) is not None for end in ends)
+    results = [build_run_result(end) for end in ends]
+    failed = sum(exception_for(end) is not None for end in ends)
     if not failed:
         skipped = all(end.outcome is Outcome.SKIPPED for end in ends)
         outcome = Outcome.SKIPPED if skipped else Outcome.SUCCEEDED
@@ -99,13 +99,13 @@ def result_of_sync(sync_id: str, ends: Sequence[End]) -> SyncResult:
     )
 
 
-def error_of_sync(sync_id: str, ends: Sequence[End]) -> RunError | None:
+def error_of_sync(sync_id: str, ends: Sequence[WaitOutcome]) -> RunError | None:
     """Return one error for all failed streams, None if no stream failed."""
-    errors = [(end, error) for end in ends if (error := error_of(end))]
+    errors = [(end, error) for end in ends if (error := exception_for(end))]
     if not errors:
         return None
     details = "\n".join(str(error) for _, error in errors).replace("\n", "\n  ")
     message = f"ELT sync {sync_id}: {len(errors)} of {len(ends)} streams failed:\n  {details}"
     # Class of the error: a failed run comes first, then other errors of started runs, then runs that did not start.
-    kinds = [type(error) for end, error in errors if end.reason is not EndReason.NOT_STARTED] or [RunError]
+    kinds = [type(error) for end, error in errors if end.reason is not WaitOutcomeReason.NOT_STARTED] or [RunError]
     return (RunFailedError if any(issubclass(kind, RunFailedError) for kind in kinds) else kinds[0])(message)

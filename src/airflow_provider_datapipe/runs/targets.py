@@ -7,6 +7,8 @@ from typing import Any
 
 from airflow_provider_datapipe.api.endpoints import elt_streams
 from airflow_provider_datapipe.api.errors import RateLimitError, ServerError, TransportError
+from airflow_provider_datapipe.flows import send
+from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import (
     find_connection,
     find_elt_sync,
@@ -14,9 +16,7 @@ from airflow_provider_datapipe.runs.names import (
     find_stream,
     find_transform,
 )
-from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.rendered import text
-from airflow_provider_datapipe.runs.steps import Steps, ask
+from airflow_provider_datapipe.runs.templating import text
 
 
 def required(name: str, value: str | None) -> str:
@@ -40,58 +40,57 @@ def folder_of(folder_path: str | None) -> str | None:
     return required("folder_path", folder_path) if folder_path else folder_path
 
 
-def by_id(field: str, value: str | None, options: dict[str, Any] | None = None) -> Steps[Target]:
+async def by_id(field: str, value: str | None, options: dict[str, Any] | None = None) -> RunTarget:
     """Return the target of an ID, without a request."""
-    yield from ()
     resource_id = required(field, value)
-    return Target(resource_id, resource_id, options or {})
+    return RunTarget(resource_id, resource_id, options or {})
 
 
-def connection_target(connection_id: str | None, connection_label: str | None) -> Steps[Target]:
+async def connection_target(connection_id: str | None, connection_label: str | None) -> RunTarget:
     """Find a connection to an external system: by its ID, or by its label."""
     if connection_label is None:
-        return (yield from by_id("connection_id", connection_id))
-    found = yield from find_connection(required("connection_label", connection_label))
-    return Target(found.id, str(found.label))
+        return await by_id("connection_id", connection_id)
+    found = await find_connection(required("connection_label", connection_label))
+    return RunTarget(found.id, str(found.label))
 
 
-def elt_sync_target(sync_id: str | None, destination_schema_name: str | None) -> Steps[Target]:
+async def elt_sync_target(sync_id: str | None, destination_schema_name: str | None) -> RunTarget:
     """Find an ELT sync: by its ID, or by its destination schema."""
     if destination_schema_name is None:
-        return (yield from by_id("sync_id", sync_id))
-    found = yield from find_elt_sync(required("destination_schema_name", destination_schema_name))
-    return Target(found.id, str(found.destination_schema_name))
+        return await by_id("sync_id", sync_id)
+    found = await find_elt_sync(required("destination_schema_name", destination_schema_name))
+    return RunTarget(found.id, str(found.destination_schema_name))
 
 
-def stream_target(
+async def stream_target(
     stream_id: str | None, sync_id: str | None, stream_name: str | None, options: dict[str, Any] | None = None
-) -> Steps[Target]:
+) -> RunTarget:
     """Find a stream: by its ID, or by its sync and name."""
     if stream_name is None:
         given = required("stream_id", stream_id)
         try:
             # The ID of the sync allows bulk status requests. This is worth a request, but not a failure.
-            found = yield from ask(replace(elt_streams.get(given), once=True))
+            found = await send(replace(elt_streams.get(given), once=True))
         except (TransportError, ServerError, RateLimitError):
-            return Target(given, given, options or {})
+            return RunTarget(given, given, options or {})
     else:
-        found = yield from find_stream(required("sync_id", sync_id), required("stream_name", stream_name))
-    return Target(found.id, found.name, options or {}, found.elt_sync_id)
+        found = await find_stream(required("sync_id", sync_id), required("stream_name", stream_name))
+    return RunTarget(found.id, found.name, options or {}, found.elt_sync_id)
 
 
-def orchestration_target(orchestration_id: str | None, orchestration_name: str | None) -> Steps[Target]:
+async def orchestration_target(orchestration_id: str | None, orchestration_name: str | None) -> RunTarget:
     """Find an orchestration: by its ID, or by its name."""
     if orchestration_name is None:
-        return (yield from by_id("orchestration_id", orchestration_id))
-    found = yield from find_orchestration(required("orchestration_name", orchestration_name))
-    return Target(found.id, found.name)
+        return await by_id("orchestration_id", orchestration_id)
+    found = await find_orchestration(required("orchestration_name", orchestration_name))
+    return RunTarget(found.id, found.name)
 
 
-def transform_target(
+async def transform_target(
     transform_id: str | None, transform_name: str | None, folder_path: str | None, options: dict[str, Any]
-) -> Steps[Target]:
+) -> RunTarget:
     """Find a transform: by its ID, or by its name and, if several have this name, its folder."""
     if transform_name is None:
-        return (yield from by_id("transform_id", transform_id, options))
-    found = yield from find_transform(required("transform_name", transform_name), folder_of(folder_path))
-    return Target(found.id, found.name, options)
+        return await by_id("transform_id", transform_id, options)
+    found = await find_transform(required("transform_name", transform_name), folder_of(folder_path))
+    return RunTarget(found.id, found.name, options)

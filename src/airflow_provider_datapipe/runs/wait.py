@@ -11,17 +11,17 @@ from typing import Any, Self
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.retry import honored
-from airflow_provider_datapipe.runs.contact import counts_as_lost
-from airflow_provider_datapipe.runs.missing import GRACE, Missing, is_missing
+from airflow_provider_datapipe.runs.backoff import counts_as_lost
+from airflow_provider_datapipe.runs.missing_runs import GRACE, MissingRun, is_missing
+from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.pace import History, next_look
-from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult
+from airflow_provider_datapipe.runs.poll_interval import RunDurations, next_poll
 from airflow_provider_datapipe.runs.serialization import from_json, to_json
 from airflow_provider_datapipe.runs.worker_wait import DENSE_SECONDS, is_short
 
 #: The longest interval between two polls of a service that fails, in seconds.
 _LONGEST_BACKOFF = 300.0
-_NOTHING_KNOWN = History()
+_NOTHING_KNOWN = RunDurations()
 #: Seconds after the deadline in which a run still gets its last poll.
 _GRACE = 10.0
 #: Delay in seconds from which a poll counts as held up (for example, by a blocked event loop).
@@ -36,7 +36,7 @@ class WaitPolicy:
     Poll interval and time limits of a wait.
 
     :param poll_interval: fixed interval between two polls of a run, in seconds; None for an interval that depends on
-        the durations of earlier runs (:mod:`.pace`).
+        the durations of earlier runs (:mod:`.poll_interval`).
     :param deadline: time at which waiting ends, in seconds since the epoch; None for no deadline.
     :param contact_limit: seconds without an answer from the service after which the wait ends as lost contact.
     :param schedule_limit: seconds in which a requested run has to appear (interface: up to an hour for some sources).
@@ -67,7 +67,7 @@ class WaitPolicy:
         return from_json(cls, data)
 
 
-class EndReason(StrEnum):
+class WaitOutcomeReason(StrEnum):
     """Reason for the end of a wait."""
 
     #: The run ended.
@@ -87,7 +87,7 @@ class EndReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class WaitOutcome:
     """
     Outcome of the wait for one run.
 
@@ -99,8 +99,8 @@ class End:
     :param records: some of the records that failed: ``record_id`` and ``error`` of each.
     """
 
-    reason: EndReason
-    reference: Reference
+    reason: WaitOutcomeReason
+    reference: RunRef
     outcome: Outcome
     result: RunResult | None = None
     detail: str | None = None
@@ -111,11 +111,11 @@ class End:
         return asdict(self) | {"reference": self.reference.as_dict()}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> End:
+    def from_dict(cls, data: dict[str, Any]) -> WaitOutcome:
         """Return the instance that :meth:`as_dict` serialized."""
         return cls(
-            EndReason(data["reason"]),
-            Reference.from_dict(data["reference"]),
+            WaitOutcomeReason(data["reason"]),
+            RunRef.from_dict(data["reference"]),
             Outcome(data["outcome"]),
             data["result"],
             data["detail"],
@@ -124,7 +124,7 @@ class End:
         )
 
 
-class Watch:
+class RunWait:
     """
     The wait for one run. It takes the result of each poll and computes the time of the next one.
 
@@ -155,7 +155,7 @@ class Watch:
     )
 
     def __init__(
-        self, reference: Reference, policy: WaitPolicy, now: float, jitter: Callable[[], float] = random.random
+        self, reference: RunRef, policy: WaitPolicy, now: float, jitter: Callable[[], float] = random.random
     ) -> None:
         if reference.earlier_state is not None:
             # Keep the limit that the worker set, unless its clock is ahead.
@@ -172,13 +172,13 @@ class Watch:
         self.lost: DatapipeError | None = None
         self._failures = 0
         #: Answers that the run does not exist, None once an answer shows it.
-        self._missing: Missing | None = None
+        self._missing: MissingRun | None = None
         #: Time before which the service does not want to be polled, and the message of its refusal.
         self._not_before, self._refusal = now, ""
-        self._last: Observation | None = None
+        self._last: RunState | None = None
         # Start of the run if known, otherwise the start of the wait.
         self._began = now if reference.absent_since is None else reference.absent_since
-        self._history = None if policy.poll_interval is not None else History.from_json(reference.durations)
+        self._history = None if policy.poll_interval is not None else RunDurations.from_json(reference.durations)
         dense = policy.first_interval is not None and self._history is not None and is_short(reference.durations)
         #: Seconds until the next poll if the history asks for less frequent polls, and the time until which this holds.
         self._early_interval = policy.first_interval if dense else None
@@ -247,7 +247,7 @@ class Watch:
         """Return the seconds since the last answer if polls have failed or are overdue, otherwise 0."""
         return now - self._contact if self._failures or now > self.due + _HELD_UP else 0.0
 
-    def seen(self, observation: Observation, now: float, was_due: float | None = None) -> End | None:
+    def seen(self, observation: RunState, now: float, was_due: float | None = None) -> WaitOutcome | None:
         """
         Process the answer to a poll. Return the outcome of the wait, or None if it continues.
 
@@ -269,21 +269,21 @@ class Watch:
             self._began = datetime.fromisoformat(started).timestamp()
         if observation.outcome.is_over:
             if observation.is_final or now >= (self.reference.stale_until or 0.0):
-                return self._end(EndReason.RUN_OVER)
+                return self._end(WaitOutcomeReason.RUN_OVER)
             self._last = replace(self._last, outcome=Outcome.RUNNING)
         if absent and since is not None and now >= since + self._policy.schedule_limit:
             return self._not_scheduled(now - since)
-        return self._again(now, self._next_look(now, was_due))
+        return self._again(now, self._seconds_until_poll(now, was_due))
 
-    def unchanged(self, now: float, was_due: float | None = None) -> End | None:
+    def unchanged(self, now: float, was_due: float | None = None) -> WaitOutcome | None:
         """Process a poll without a change. Equivalent to :meth:`seen` with the last state, but cheaper."""
         self._note_shown(now)
         since = self.reference.absent_since
         if since is not None and now >= since + self._policy.schedule_limit:
             return self._not_scheduled(now - since)
-        return self._again(now, self._next_look(now, was_due))
+        return self._again(now, self._seconds_until_poll(now, was_due))
 
-    def failed(self, error: DatapipeError, now: float, *, rarer: bool = True) -> End | None:
+    def failed(self, error: DatapipeError, now: float, *, rarer: bool = True) -> WaitOutcome | None:
         """
         Process a failed poll. Return the outcome of the wait, or None if it continues.
 
@@ -316,23 +316,23 @@ class Watch:
         self._failures, self.lost = 0, None
         self._missing = None
 
-    def _not_found(self, error: DatapipeError, now: float) -> End | None:
+    def _not_found(self, error: DatapipeError, now: float) -> WaitOutcome | None:
         """Count an answer that the run does not exist. Return the end after the grace period."""
         # The service can be reached, so this is no loss of contact.
         self._contact = now
         self._failures, self.lost = 0, None
-        missing = self._missing = self._missing or Missing(self._policy.missing_grace, now)
+        missing = self._missing = self._missing or MissingRun(self._policy.missing_grace, now)
         if missing.is_final(now):
-            return self._end(EndReason.VANISHED, f"{missing.summary(now)}, the last: {error}")
+            return self._end(WaitOutcomeReason.VANISHED, f"{missing.summary(now)}, the last: {error}")
         return self._again(now, missing.pause(now, self._jitter()))
 
-    def unreachable(self, error: DatapipeError, now: float) -> End | None:
+    def unreachable(self, error: DatapipeError, now: float) -> WaitOutcome | None:
         """Return the outcome of the wait if the service has been unreachable for longer than the limit, else None."""
         if now < self.lost_at:
             return None
-        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s.\n{error}")
+        return self._end(WaitOutcomeReason.LOST_CONTACT, f"for {now - self._contact:.0f} s.\n{error}")
 
-    def expired(self, now: float) -> End | None:
+    def expired(self, now: float) -> WaitOutcome | None:
         """
         Return the outcome of a wait that is due but must not poll again, else None.
 
@@ -340,14 +340,14 @@ class Watch:
         """
         deadline = self._policy.deadline
         if deadline is not None and now >= deadline + _GRACE:
-            return self._end(EndReason.TIMEOUT)
+            return self._end(WaitOutcomeReason.TIMEOUT)
         if self._not_before <= max(self.due, now):
             return None
         if deadline is not None and self.due >= deadline:
-            return self._end(EndReason.TIMEOUT)
-        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s.\n{self._refusal}")
+            return self._end(WaitOutcomeReason.TIMEOUT)
+        return self._end(WaitOutcomeReason.LOST_CONTACT, f"for {now - self._contact:.0f} s.\n{self._refusal}")
 
-    def _next_look(self, now: float, was_due: float | None) -> float:
+    def _seconds_until_poll(self, now: float, was_due: float | None) -> float:
         """Return the seconds until the next poll."""
         # A list is polled when its first run is due. This run may have been due later, or is not due yet.
         late = 0.0 if was_due is None else max(0.0, now - max(was_due, self.due))
@@ -366,23 +366,23 @@ class Watch:
             return policy.poll_interval
         # The durations of earlier runs do not predict the time until a run begins.
         history = self._history if self._history and self.reference.absent_since is None else _NOTHING_KNOWN
-        return next_look(now - self._began, history, fastest=policy.fastest, slowest=policy.slowest)
+        return next_poll(now - self._began, history, fastest=policy.fastest, slowest=policy.slowest)
 
-    def _again(self, now: float, delay: float) -> End | None:
+    def _again(self, now: float, delay: float) -> WaitOutcome | None:
         deadline = self._policy.deadline
         if deadline is not None and now >= deadline:
-            return self._end(EndReason.TIMEOUT)
+            return self._end(WaitOutcomeReason.TIMEOUT)
         self.due = now + delay
         if deadline is not None:
             self.due = min(self.due, deadline)
         return None
 
-    def _not_scheduled(self, waited: float) -> End:
-        return self._end(EndReason.NOT_SCHEDULED, f"for {waited:.0f} s")
+    def _not_scheduled(self, waited: float) -> WaitOutcome:
+        return self._end(WaitOutcomeReason.NOT_SCHEDULED, f"for {waited:.0f} s")
 
-    def _end(self, reason: EndReason, detail: str | None = None) -> End:
+    def _end(self, reason: WaitOutcomeReason, detail: str | None = None) -> WaitOutcome:
         last = self._last
-        return End(
+        return WaitOutcome(
             reason,
             self.reference,
             last.outcome if last else Outcome.SCHEDULED,

@@ -16,8 +16,6 @@ from airflow_provider_datapipe.arguments import (
     CheckedArguments,
     Duration,
     check_range,
-    exactly_one,
-    identify_stream,
     seconds,
 )
 from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, address_of, show_link
@@ -28,10 +26,10 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-    from airflow_provider_datapipe.runs.condition import Check, Condition
-    from airflow_provider_datapipe.runs.patience import Patience
-    from airflow_provider_datapipe.runs.records import Store
-    from airflow_provider_datapipe.runs.reference import Reference
+    from airflow_provider_datapipe.runs.conditions.base import Check, Condition
+    from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
+    from airflow_provider_datapipe.runs.models import RunRef
+    from airflow_provider_datapipe.runs.task_state import AirflowTaskStateStore
 
 #: End of the data interval. DAG runs without a logical date have none; for them, the time from which they can run.
 DATA_INTERVAL_END = "{{ data_interval_end | default(none) or dag_run.run_after }}"
@@ -88,11 +86,11 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         # Airflow applies default arguments to mapped tasks when they run, too late for a start from the trigger.
         self.start_from_trigger = start_from_trigger and not getattr(self, "_BaseOperator__from_mapped", False)
         # Shared by all pokes, so that names are looked up once.
-        self._looked: tuple[Condition, Patience] | None = None
+        self._polled: tuple[Condition, SensorBackoff] | None = None
         self._kept: dict[str, Any] | None = None
         # Result of the last poll: description, active run, and the time before which the service must not be polled.
         self._said = "no answer so far"
-        self._running: Reference | None = None
+        self._running: RunRef | None = None
         self._poll_after: float | None = None
         if start_from_trigger:
             _check_airflow()
@@ -119,10 +117,10 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
 
     def _poke(self, hook: DatapipeHook, context: Context) -> bool | PokeReturnValue:
         from airflow_provider_datapipe.api.errors import DatapipeError, first_line
-        from airflow_provider_datapipe.runs.missing import is_missing
+        from airflow_provider_datapipe.runs.missing_runs import is_missing
 
         self._restore(context)
-        condition, patience = self._looking()
+        condition, patience = self._polling()
         if not hasattr(self, ADDRESS):
             # Before the poll, so that the link is shown also if the poll fails.
             self._show_link(hook, context)
@@ -176,7 +174,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         :raises AirflowTaskTimeout: if the condition was not met within ``execution_timeout``.
         :raises DatapipeError: if the condition is met by a failure, or cannot be met.
         """
-        from airflow_provider_datapipe.runs.condition import Check
+        from airflow_provider_datapipe.runs.conditions.base import Check
         from airflow_provider_datapipe.runs.errors import LostContactError
 
         status = event.get("status")
@@ -234,7 +232,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
 
     def _seconds_in_worker(self, hook: DatapipeHook, setting: float | None) -> float:
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.runs.run_conditions import durations_of_earlier_runs
+        from airflow_provider_datapipe.runs.conditions.runs import durations_of_earlier_runs
         from airflow_provider_datapipe.runs.worker_wait import seconds_in_worker
 
         if setting is not None or self._running is None:
@@ -281,7 +279,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         from airflow_provider_datapipe.operators.deferral import DEFERRED, hold_arguments
         from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 
-        condition, patience = self._looking()
+        condition, patience = self._polling()
         trigger = DatapipeConditionTrigger(
             self.condition,
             self.datapipe_conn_id,
@@ -300,39 +298,39 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         own = {name: getattr(self, name) for name in self.condition_fields}
         return {**self.condition_constants, **{name: value for name, value in own.items() if value is not None}}
 
-    def _looking(self) -> tuple[Condition, Patience]:
+    def _polling(self) -> tuple[Condition, SensorBackoff]:
         """Return the condition and the backoff, which are created once."""
-        from airflow_provider_datapipe.runs.conditions import condition_of
-        from airflow_provider_datapipe.runs.patience import Patience
+        from airflow_provider_datapipe.runs.conditions.registry import condition_of
+        from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
 
-        if self._looked is None:
+        if self._polled is None:
             condition = condition_of(self.condition, _as_json(self._fields()))
-            self._looked = (condition, Patience(time.time(), polled_before=self._is_rescheduled))
-        return self._looked
+            self._polled = (condition, SensorBackoff(time.time(), polled_before=self._is_rescheduled))
+        return self._polled
 
     def _restore(self, context: Context) -> None:
         """Restore the state of earlier polls: with ``mode="reschedule"`` each poll runs in its own process."""
-        from airflow_provider_datapipe.runs.conditions import condition_of
-        from airflow_provider_datapipe.runs.patience import Patience
+        from airflow_provider_datapipe.runs.conditions.registry import condition_of
+        from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
 
-        store: Store | None = context.get("task_state_store")
-        if self._looked or not self.reschedule or store is None:
+        store: AirflowTaskStateStore | None = context.get("task_state_store")
+        if self._polled or not self.reschedule or store is None:
             return
         kept = store.get(_STATE)
         # Retries and cleared tasks start without it.
         if kept and kept["try_number"] == _try_number(context):
             self._kept = kept
             since = kept["failing_since"]
-            patience = Patience(since or time.time(), polled_before=kept["was_answered"], lost_since=since)
+            patience = SensorBackoff(since or time.time(), polled_before=kept["was_answered"], lost_since=since)
             patience.was_answered = kept["was_answered"]
-            self._looked = (condition_of(self.condition, kept["fields"]), patience)
+            self._polled = (condition_of(self.condition, kept["fields"]), patience)
 
     def _save(self, context: Context) -> None:
         """Store the state for the next poll. Airflow before 3.3 has no task state."""
-        store: Store | None = context.get("task_state_store")
+        store: AirflowTaskStateStore | None = context.get("task_state_store")
         if not self.reschedule or store is None:
             return
-        condition, patience = self._looking()
+        condition, patience = self._polling()
         before = self._kept or {}
         state = {
             "try_number": _try_number(context),
@@ -351,7 +349,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
 
     def _show_link(self, hook: DatapipeHook, context: Context, check: Check | None = None) -> None:
         """Show the link to the resource if its page is known, else keep the earlier link."""
-        condition, _ = self._looking()
+        condition, _ = self._polling()
         try:
             template = hook.page_template
         except Exception as error:  # noqa: BLE001 - any error of a secrets backend; the next request raises it
@@ -369,18 +367,18 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         """Return the result of the sensor, or skip or fail the task."""
         from airflow.providers.common.compat.sdk import AirflowSkipException
 
-        from airflow_provider_datapipe.runs.result_lines import condition_lines
-        from airflow_provider_datapipe.runs.verdict import explain
-        from airflow_provider_datapipe.runs.wait import EndReason
+        from airflow_provider_datapipe.runs.log_lines.results import condition_lines
+        from airflow_provider_datapipe.runs.results import explain
+        from airflow_provider_datapipe.runs.wait import WaitOutcomeReason
 
-        condition, _ = self._looking()
+        condition, _ = self._polling()
         explained = replace(check, ends=tuple(hook.run(explain(end)) for end in check.ends))
         self.log.info("%s", "\n".join(condition_lines(check.said, explained.ends)))
         result, error = condition.verdict(explained)
         if error is None:
             return result
         # soft_fail applies to failed runs, not to a loss of contact.
-        is_known = all(end.reason is EndReason.RUN_OVER for end in check.ends)
+        is_known = all(end.reason is WaitOutcomeReason.RUN_OVER for end in check.ends)
         if self.never_fail or (self.soft_fail and is_known):
             raise AirflowSkipException(str(error))
         raise error
@@ -419,90 +417,6 @@ _NOT_MAPPED = (
     "start_from_trigger does not work with mapped tasks, because Airflow passes their triggers no arguments: use "
     "deferrable=True."
 )
-
-
-class DatapipeStreamSensor(DatapipeSensor):
-    """
-    Base class of sensors for an ELT stream.
-
-    :param stream_id: ID of the stream; alternatively, ``sync_id`` and ``stream_name``. (templated)
-    :param sync_id: ID of the sync of the stream. (templated)
-    :param stream_name: name of the stream in its sync. (templated)
-    """
-
-    template_fields: Sequence[str] = ("stream_id", "sync_id", "stream_name")
-    condition_fields: ClassVar[tuple[str, ...]] = ("stream_id", "sync_id", "stream_name")
-    condition_constants: ClassVar[Mapping[str, Any]] = {"kind": "elt_stream"}
-
-    def __init__(
-        self,
-        *,
-        stream_id: str | None = None,
-        sync_id: str | None = None,
-        stream_name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        identify_stream(stream_id, stream_name, sync_id=sync_id)
-        self.stream_id = stream_id
-        self.sync_id = sync_id
-        self.stream_name = stream_name
-
-
-class DatapipeSyncSensor(DatapipeSensor):
-    """
-    Base class of sensors for the streams of an ELT sync.
-
-    :param sync_id: ID of the sync. (templated)
-    :param streams: names or IDs of the streams; None for all. (templated)
-    """
-
-    template_fields: Sequence[str] = ("sync_id", "streams")
-    condition = "sync"
-    condition_fields: ClassVar[tuple[str, ...]] = ("sync_id", "streams")
-    non_empty_lists: ClassVar[Mapping[str, str]] = {"streams": "all streams of the sync"}
-
-    def __init__(self, *, sync_id: str, streams: Sequence[str] | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.sync_id = sync_id
-        self.streams = streams
-
-
-class DatapipeOrchestrationSensor(DatapipeSensor):
-    """
-    Base class of sensors for an orchestration.
-
-    :param orchestration_id: ID of the orchestration; alternatively, ``orchestration_name``. (templated)
-    :param orchestration_name: name of the orchestration. (templated)
-    """
-
-    template_fields: Sequence[str] = ("orchestration_id", "orchestration_name")
-    condition_fields: ClassVar[tuple[str, ...]] = ("orchestration_id", "orchestration_name")
-    condition_constants: ClassVar[Mapping[str, Any]] = {"kind": "orchestration"}
-
-    def __init__(
-        self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
-
-
-class DatapipeReverseEtlSensor(DatapipeSensor):
-    """
-    Base class of sensors for a reverse ETL sync.
-
-    :param reverse_etl_sync_id: ID of the reverse ETL sync. (templated)
-    """
-
-    template_fields: Sequence[str] = ("reverse_etl_sync_id",)
-    condition_fields: ClassVar[tuple[str, ...]] = ("reverse_etl_sync_id",)
-    condition_constants: ClassVar[Mapping[str, Any]] = {"kind": "reverse_etl"}
-
-    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reverse_etl_sync_id = reverse_etl_sync_id
 
 
 def _try_number(context: Context) -> int | None:

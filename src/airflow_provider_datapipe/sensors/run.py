@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Literal
 
-from airflow_provider_datapipe.sensors.base import (
-    DATA_INTERVAL_END,
+from airflow_provider_datapipe.sensors.base import DATA_INTERVAL_END, DatapipeSensor
+from airflow_provider_datapipe.sensors.resources import (
     DatapipeOrchestrationSensor,
     DatapipeReverseEtlSensor,
-    DatapipeSensor,
     DatapipeStreamSensor,
     DatapipeSyncSensor,
 )
@@ -47,7 +46,7 @@ class DatapipeAfterSensor(DatapipeSensor):
 
 class DatapipeRunSensor(DatapipeAfterSensor):
     """
-    Sensor for the end of a run. Returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+    Sensor for the end of a run. Returns its :class:`~airflow_provider_datapipe.runs.models.RunResult`.
 
     By default, it waits for the first run that started (or ended) at or after a time, so that the result does not
     depend on the time of the poll. A run that did not succeed fails the sensor, or skips it with ``soft_fail`` or

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from airflow_provider_datapipe.arguments import Duration, check_range
-from airflow_provider_datapipe.sensors.base import (
+from airflow_provider_datapipe.sensors.base import DatapipeSensor
+from airflow_provider_datapipe.sensors.resources import (
     DatapipeOrchestrationSensor,
     DatapipeReverseEtlSensor,
-    DatapipeSensor,
     DatapipeStreamSensor,
     DatapipeSyncSensor,
 )
@@ -20,7 +20,7 @@ class DatapipeFreshnessSensor(DatapipeSensor):
     """
     Base class of sensors that wait until the end of the last successful run is at most ``max_age`` ago.
 
-    Returns the :class:`~airflow_provider_datapipe.runs.reference.RunResult` of this run. Failed runs and the slices of
+    Returns the :class:`~airflow_provider_datapipe.runs.models.RunResult` of this run. Failed runs and the slices of
     an unfinished load do not count.
 
     :param max_age: maximum age, as a duration.
@@ -129,7 +129,7 @@ class DatapipeLastRunSensor(DatapipeSensor):
     """
     Base class of sensors for the last finished run, even if another run is active.
 
-    Returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`. A run that did not succeed fails the
+    Returns its :class:`~airflow_provider_datapipe.runs.models.RunResult`. A run that did not succeed fails the
     sensor, or skips it with ``soft_fail`` or ``never_fail``. The sensor waits only if no run has finished yet.
     """
 
@@ -211,7 +211,7 @@ class ConnectionBridgeSensor(DatapipeSensor):
     skipped with ``soft_fail``.
 
     :param bridge: the result of a
-        :class:`~airflow_provider_datapipe.operators.connection.ConnectionBridgeCreateOperator`, such as
+        :class:`~airflow_provider_datapipe.operators.connections.ConnectionBridgeCreateOperator`, such as
         ``bridge.output``. (templated)
 
     .. seealso:: interface.md, "GET /connections" and "GET /connection_bridges".

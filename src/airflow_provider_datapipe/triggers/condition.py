@@ -14,17 +14,17 @@ from airflow_provider_datapipe.triggers.run import error_event, hold_event, seri
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.errors import DatapipeError
-    from airflow_provider_datapipe.runs.board import Board
-    from airflow_provider_datapipe.runs.condition import Check
-    from airflow_provider_datapipe.runs.patience import Patience
-    from airflow_provider_datapipe.runs.reference import Reference
-    from airflow_provider_datapipe.runs.wait import End
+    from airflow_provider_datapipe.runs.conditions.base import Check
+    from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
+    from airflow_provider_datapipe.runs.models import RunRef
+    from airflow_provider_datapipe.runs.polling.run_poller import RunPoller
+    from airflow_provider_datapipe.runs.wait import WaitOutcome
 
 _NEEDED = (
     "airflow_provider_datapipe.hooks.datapipe",
-    "airflow_provider_datapipe.runs.board",
-    "airflow_provider_datapipe.runs.conditions",
-    "airflow_provider_datapipe.runs.patience",
+    "airflow_provider_datapipe.runs.polling.run_poller",
+    "airflow_provider_datapipe.runs.conditions.registry",
+    "airflow_provider_datapipe.runs.conditions.sensor_backoff",
 )
 #: The shortest interval between two polls, in seconds.
 _FASTEST = 0.1
@@ -37,7 +37,7 @@ class DatapipeConditionTrigger(BaseTrigger):
     The arguments contain no secrets: the trigger reads the connection itself. Each field of the condition is a separate
     argument and attribute, so that Airflow renders its templates if a task starts from its trigger.
 
-    :param condition: name of the condition (:data:`airflow_provider_datapipe.runs.conditions.CONDITIONS`).
+    :param condition: name of the condition (:data:`airflow_provider_datapipe.runs.conditions.registry.CONDITIONS`).
     :param datapipe_conn_id: ID of the Airflow connection.
     :param poll_interval: seconds between two polls.
     :param deadline: time at which the wait ends, in seconds since the epoch; None if Airflow ends it.
@@ -110,30 +110,32 @@ class DatapipeConditionTrigger(BaseTrigger):
     async def _wait(self) -> dict[str, Any]:
         await load(*_NEEDED)
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-        from airflow_provider_datapipe.runs.board import joined
+        from airflow_provider_datapipe.runs.polling.run_poller import shared_run_poller
 
         try:
-            async with joined(self.datapipe_conn_id, DatapipeHook(self.datapipe_conn_id).aget_settings) as board:
-                return await self._look_until_met(board)
+            async with shared_run_poller(
+                self.datapipe_conn_id, DatapipeHook(self.datapipe_conn_id).aget_settings
+            ) as poller:
+                return await self._poll_until_met(poller)
         except Exception as error:  # noqa: BLE001 - any error of a secrets backend: nothing was polled
             return error_event(self.datapipe_conn_id, error)
 
-    def _tell(self, level: int, line: str) -> None:
+    def _report_line(self, level: int, line: str) -> None:
         """Write a line to the task log. The logger is created when it is first used."""
         self.log.log(level, line)
 
-    def _log_contact(self, patience: Patience, error: DatapipeError | None = None) -> None:
+    def _log_contact(self, patience: SensorBackoff, error: DatapipeError | None = None) -> None:
         if line := patience.contact_line(error, time.time()):
-            self._tell(*line)
+            self._report_line(*line)
 
-    async def _look_until_met(self, board: Board) -> dict[str, Any]:
+    async def _poll_until_met(self, poller: RunPoller) -> dict[str, Any]:
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.runs.conditions import condition_of
+        from airflow_provider_datapipe.runs.conditions.registry import condition_of
+        from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
         from airflow_provider_datapipe.runs.errors import LostContactError
-        from airflow_provider_datapipe.runs.patience import Patience
 
         # A deadline shows that a worker has polled before it deferred.
-        patience = Patience(time.time(), polled_before=self.deadline is not None, lost_since=self.lost_since)
+        patience = SensorBackoff(time.time(), polled_before=self.deadline is not None, lost_since=self.lost_since)
         condition = condition_of(self.condition, self.fields)
         said, before = "no answer so far", None
         if self.poll_after is not None:
@@ -141,7 +143,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         while True:
             pause = max(self.poll_interval, _FASTEST)
             try:
-                check = await self._look(board, condition)
+                check = await self._poll_once(poller, condition)
             except TimeoutError:
                 return {"status": "timeout", "said": said}
             except ValueError:
@@ -166,7 +168,7 @@ class DatapipeConditionTrigger(BaseTrigger):
                 # If the list still shows this run as active after its end, poll again after the normal interval.
                 if check.awaited not in (None, before):
                     before = check.awaited
-                    event = await self._wait_for(board, condition, before, said)
+                    event = await self._wait_for(poller, condition, before, said)
                     if event is None:
                         continue
                     return event
@@ -179,27 +181,27 @@ class DatapipeConditionTrigger(BaseTrigger):
             pause = min(pause, self.deadline - time.time())
         await asyncio.sleep(max(pause, 0))
 
-    async def _look(self, board: Board, condition: Any) -> Check:
+    async def _poll_once(self, poller: RunPoller, condition: Any) -> Check:
         """
         Poll once.
 
         :raises TimeoutError: if the deadline has passed.
         """
-        from airflow_provider_datapipe.runs.steps import adrive
+        from airflow_provider_datapipe.flows import run_async
 
         left = None if self.deadline is None else self.deadline - time.time()
         if left is not None and left <= 0:
             raise TimeoutError
         async with asyncio.timeout(left):
-            checked: Check = await adrive(condition.check(time.time()), board.ask, asyncio.sleep)
+            checked: Check = await run_async(condition.check(time.time()), poller.ask, asyncio.sleep)
         return checked
 
-    async def _wait_for(self, board: Board, condition: Any, reference: Reference, said: str) -> dict[str, Any] | None:
+    async def _wait_for(self, poller: RunPoller, condition: Any, reference: RunRef, said: str) -> dict[str, Any] | None:
         """Wait for the end of a run. Return the event to send, None to check the condition again."""
         from airflow_provider_datapipe.runs.batch import Batch
-        from airflow_provider_datapipe.runs.condition import Check
-        from airflow_provider_datapipe.runs.missing import GRACE
-        from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+        from airflow_provider_datapipe.runs.conditions.base import Check
+        from airflow_provider_datapipe.runs.missing_runs import GRACE
+        from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 
         batch = Batch(reference.kind, waiting=[reference])
         interval = max(self.poll_interval, _FASTEST)
@@ -211,15 +213,15 @@ class DatapipeConditionTrigger(BaseTrigger):
             # A scheduled run may be hours away: only the timeout of the sensor applies.
             schedule_limit=float("inf"),
         )
-        await board.wait(batch, policy, self._tell)
-        end: End
+        await poller.wait(batch, policy, self._report_line)
+        end: WaitOutcome
         (end,) = batch.ended
-        if end.reason is EndReason.TIMEOUT:
+        if end.reason is WaitOutcomeReason.TIMEOUT:
             return {"status": "timeout", "said": said}
-        if end.reason is EndReason.VANISHED and not condition.names_a_run:
+        if end.reason is WaitOutcomeReason.VANISHED and not condition.names_a_run:
             # The service no longer knows this run ID. The list shows the current one.
             return None
-        if end.reason is EndReason.RUN_OVER and not condition.settled_by(end):
+        if end.reason is WaitOutcomeReason.RUN_OVER and not condition.settled_by(end):
             return None
         return _met(Check(said, is_met=True, ends=(end,)))
 

@@ -15,8 +15,8 @@ from airflow_provider_datapipe.triggers import load
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
-    from airflow_provider_datapipe.runs.clients import Reader
-    from airflow_provider_datapipe.runs.desk import Desk, Member, Report
+    from airflow_provider_datapipe.runs.events.event_poller import EventBatch, EventPoller, Subscriber
+    from airflow_provider_datapipe.runs.polling.shared_client import Reader
 
 #: Outcomes of a run (:class:`airflow_provider_datapipe.runs.outcome.Outcome`).
 OUTCOMES = frozenset({"succeeded", "partial", "failed", "canceled", "unknown"})
@@ -26,7 +26,7 @@ _LONGEST_PAUSE = 60.0
 
 _NEEDED = (
     "airflow_provider_datapipe.hooks.datapipe",
-    "airflow_provider_datapipe.runs.desk",
+    "airflow_provider_datapipe.runs.events.event_poller",
     "airflow_provider_datapipe.triggers.cursors",
 )
 
@@ -40,7 +40,7 @@ class _EventTrigger(BaseEventTrigger):
     """
 
     #: Name of the event source.
-    _feed: ClassVar[str]
+    _source: ClassVar[str]
 
     def __init__(self, datapipe_conn_id: str, outcomes: Sequence[str], poll_interval: Duration) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
@@ -94,38 +94,40 @@ class _EventTrigger(BaseEventTrigger):
         """Create the poller. Airflow confirms stored events to it, so that it stores cursors after their events."""
         return _producer(kwargs["datapipe_conn_id"])
 
-    async def filter_shared_stream(self, shared_stream: AsyncIterator[Report]) -> AsyncIterator[TriggerEvent]:
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[EventBatch]) -> AsyncIterator[TriggerEvent]:
         """Yield the events of the shared poller that belong to this watcher."""
         await load(*_NEEDED)
-        from airflow_provider_datapipe.runs.desk import desk_of
+        from airflow_provider_datapipe.runs.events.event_poller import shared_event_poller
 
-        async with desk_of(self.datapipe_conn_id, _reader(self.datapipe_conn_id)) as desk:
-            member = await self._member()
-            async with desk.joined(member):
+        async with shared_event_poller(self.datapipe_conn_id, _reader(self.datapipe_conn_id)) as poller:
+            subscriber = await self._subscriber()
+            async with poller.joined(subscriber):
                 async for report in shared_stream:
-                    for payload in report.of(member):
+                    for payload in report.of(subscriber):
                         yield TriggerEvent(payload)
-                    report.take(member)
+                    report.take(subscriber)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield the events of a poller for this watcher only, because Airflow before 3.3 has no shared streams."""
         await load(*_NEEDED)
-        from airflow_provider_datapipe.runs.desk import Desk
+        from airflow_provider_datapipe.runs.events.event_poller import EventPoller
 
-        desk: Desk = Desk(_reader(self.datapipe_conn_id), f"the Airflow connection `{self.datapipe_conn_id}`")
+        poller: EventPoller = EventPoller(
+            _reader(self.datapipe_conn_id), f"the Airflow connection `{self.datapipe_conn_id}`"
+        )
         try:
-            member = await self._member()
-            async with desk.joined(member):
-                async for report in desk.reports():
-                    for payload in report.of(member):
+            subscriber = await self._subscriber()
+            async with poller.joined(subscriber):
+                async for report in poller.reports():
+                    for payload in report.of(subscriber):
                         yield TriggerEvent(payload)
-                    report.told(member)
+                    report.reported(subscriber)
         finally:
-            await desk.close()
+            await poller.close()
 
-    async def _member(self) -> Member:
-        from airflow_provider_datapipe.runs.desk import Member
-        from airflow_provider_datapipe.runs.feeds import Interest
+    async def _subscriber(self) -> Subscriber:
+        from airflow_provider_datapipe.runs.events.event_poller import Subscriber
+        from airflow_provider_datapipe.runs.events.event_sources import Subscription
         from airflow_provider_datapipe.triggers.cursors import CursorStore
 
         path, arguments = self.serialize()
@@ -134,10 +136,10 @@ class _EventTrigger(BaseEventTrigger):
         accessors = getattr(self, "asset_state_store", None)
         store = CursorStore(accessors, identity) if accessors is not None else None
         cursor = await self._read(store) if store else None
-        return Member(
-            self._feed,
+        return Subscriber(
+            self._source,
             self._key(),
-            Interest(self._resource_id(), cursor, self._options()),
+            Subscription(self._resource_id(), cursor, self._options()),
             outcomes=self.outcomes,
             poll_interval=self.poll_interval,
             store=store.set if store else None,
@@ -175,13 +177,13 @@ def _producer(conn_id: str) -> SharedStreamProducer:
     class Producer(SharedStreamProducer):
         """Poller of one connection."""
 
-        async def open_stream(self) -> AsyncIterator[tuple[Report, Report]]:
+        async def open_stream(self) -> AsyncIterator[tuple[EventBatch, EventBatch]]:
             """Yield new events, without end."""
             await load(*_NEEDED)
-            from airflow_provider_datapipe.runs.desk import desk_of
+            from airflow_provider_datapipe.runs.events.event_poller import shared_event_poller
 
-            async with desk_of(conn_id, _reader(conn_id)) as desk:
-                async for report in desk.reports():
+            async with shared_event_poller(conn_id, _reader(conn_id)) as poller:
+                async for report in poller.reports():
                     yield report, report
 
         async def advance(self, batch: Sequence[AdvanceItem]) -> None:
@@ -226,7 +228,7 @@ class EltStreamRunEventTrigger(_EventTrigger):
         self.sync_id = sync_id
 
     @property
-    def _feed(self) -> str:  # type: ignore[override]  # here it depends on the arguments
+    def _source(self) -> str:  # type: ignore[override]  # here it depends on the arguments
         return "elt_sync" if self.sync_id else "elt_stream"
 
     def _key(self) -> str:
@@ -249,7 +251,7 @@ class OrchestrationRunEventTrigger(_EventTrigger):
     :param poll_interval: time between two polls, as a duration.
     """
 
-    _feed = "orchestration"
+    _source = "orchestration"
 
     @checked
     def __init__(
@@ -283,7 +285,7 @@ class ReverseEtlRunEventTrigger(_EventTrigger):
     :param poll_interval: time between two polls, as a duration.
     """
 
-    _feed = "reverse_etl"
+    _source = "reverse_etl"
 
     @checked
     def __init__(
@@ -317,7 +319,7 @@ class TransformMaterializationEventTrigger(_EventTrigger):
     :param poll_interval: time between two polls, as a duration.
     """
 
-    _feed = "transform"
+    _source = "transform"
 
     @checked
     def __init__(
@@ -350,7 +352,7 @@ class FailedRecordsEventTrigger(_EventTrigger):
     :param poll_interval: time between two polls, as a duration.
     """
 
-    _feed = "failed_records"
+    _source = "failed_records"
 
     @checked
     def __init__(

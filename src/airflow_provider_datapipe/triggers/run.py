@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.batch import Batch
 
 #: Time limit for the last poll of the runs of a stopped task, in seconds.
-LAST_LOOK_SECONDS = 10.0
+LAST_POLL_SECONDS = 10.0
 
 _NEEDED = (
     "airflow_provider_datapipe.hooks.datapipe",
-    "airflow_provider_datapipe.runs.board",
+    "airflow_provider_datapipe.runs.polling.run_poller",
     "airflow_provider_datapipe.runs.stop",
     "airflow_provider_datapipe.triggers.stopped",
 )
@@ -128,8 +128,8 @@ class DatapipeRunTrigger(BaseTrigger):
         effect, because the task has not ended yet or its runs have ended.
         """
         await load(*_NEEDED)
+        from airflow_provider_datapipe.flows import run_async
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-        from airflow_provider_datapipe.runs.steps import adrive
         from airflow_provider_datapipe.runs.stop import stop
         from airflow_provider_datapipe.triggers.stopped import is_ended
 
@@ -137,26 +137,27 @@ class DatapipeRunTrigger(BaseTrigger):
         if task is not None and not await asyncio.to_thread(is_ended, task):
             return
         async with await DatapipeHook(self.datapipe_conn_id).aget_conn() as client:
-            steps = stop(await self._still_going(client), disable=self.kill_policy == "disable")
-            for line in await adrive(steps, client.send, asyncio.sleep):
+            flow = stop(await self._still_going(client), disable=self.kill_policy == "disable")
+            for line in await run_async(flow, client.send, asyncio.sleep):
                 self.log.warning(line)
 
     async def _still_going(self, client: AsyncClient) -> Batch:
         """Poll every run once more, because a requested run may have an ID now. Return the runs that continue."""
-        from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
-        from airflow_provider_datapipe.runs.steps import adrive
-        from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+        from airflow_provider_datapipe.flows import run_async
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.batch_flows import wait_for_some
+        from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 
         batch = Batch.from_dict(self.batch)
-        looked_at = Batch(batch.kind, waiting=batch.waiting)
+        polled = Batch(batch.kind, waiting=batch.waiting)
         # Airflow limits on_kill() to 30 s. Runs that are not polled in time count as active.
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_LOOK_SECONDS):
-                await adrive(wait_for_some(looked_at, WaitPolicy(deadline=time.time())), client.send, asyncio.sleep)
-        late = [end.reference for end in looked_at.ended if end.reason is EndReason.TIMEOUT]
-        return Batch(batch.kind, waiting=[*late, *looked_at.waiting])
+            async with asyncio.timeout(LAST_POLL_SECONDS):
+                await run_async(wait_for_some(polled, WaitPolicy(deadline=time.time())), client.send, asyncio.sleep)
+        late = [end.reference for end in polled.ended if end.reason is WaitOutcomeReason.TIMEOUT]
+        return Batch(batch.kind, waiting=[*late, *polled.waiting])
 
-    def _tell(self, level: int, line: str) -> None:
+    def _report_line(self, level: int, line: str) -> None:
         """Write a line to the task log."""
         self.log.log(level, line)
 
@@ -164,13 +165,15 @@ class DatapipeRunTrigger(BaseTrigger):
         await load(*_NEEDED)
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
         from airflow_provider_datapipe.runs.batch import Batch
-        from airflow_provider_datapipe.runs.board import wait_on_board
+        from airflow_provider_datapipe.runs.polling.run_poller import wait_for_runs
         from airflow_provider_datapipe.runs.wait import WaitPolicy
 
         batch = Batch.from_dict(self.batch)
         read = DatapipeHook(self.datapipe_conn_id).aget_settings
         try:
-            await wait_on_board(self.datapipe_conn_id, read, batch, WaitPolicy.from_dict(self.policy), self._tell)
+            await wait_for_runs(
+                self.datapipe_conn_id, read, batch, WaitPolicy.from_dict(self.policy), self._report_line
+            )
         except Exception as error:  # noqa: BLE001 - any error of a secrets backend: the run has not failed
             return error_event(self.datapipe_conn_id, error)
         return {"status": "success", "batch": batch.as_dict(), "policy": self.policy}

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypedDict
 from airflow_provider_datapipe.api.errors import DatapipeError, RateLimitError, ServerError, TransportError
 from airflow_provider_datapipe.api.request import Repeat
 from airflow_provider_datapipe.api.retry import RetryPolicy, delay_before, may_send_again
-from airflow_provider_datapipe.runs.records import Records
+from airflow_provider_datapipe.runs.task_state import TaskState
 from airflow_provider_datapipe.webhook.batches import Batch, Fingerprint, Limits, batches
 from airflow_provider_datapipe.webhook.sources import Record, RecordError, Source
 
@@ -184,7 +184,7 @@ class Delivery:
     :param notes: task state, which later tries can read.
     """
 
-    def __init__(self, source: Source, limits: Limits, sending: Sending, notes: Records) -> None:
+    def __init__(self, source: Source, limits: Limits, sending: Sending, notes: TaskState) -> None:
         self._source = source
         self._limits = limits
         self._sending = sending
@@ -313,13 +313,13 @@ class Delivery:
 
     def _error(self, cause: DatapipeError, batch: Batch | None) -> IngestError:
         progress = self.progress
-        told = [f"Accepted are the first {progress.records:,} records, in {progress.batches:,} batches."]
+        reported = [f"Accepted are the first {progress.records:,} records, in {progress.batches:,} batches."]
         if batch is not None:
-            told.append(f"The next one is {batch.place}.")
+            reported.append(f"The next one is {batch.place}.")
             doubtful = progress.in_doubt - batch.first
             if doubtful > 0:
-                told.append(f"The {doubtful:,} after them may have arrived, and will be sent again.")
-        return IngestError(f"{cause}\n{' '.join(told)}", self.result())
+                reported.append(f"The {doubtful:,} after them may have arrived, and will be sent again.")
+        return IngestError(f"{cause}\n{' '.join(reported)}", self.result())
 
 
 def _following(left: Iterator[Batch]) -> tuple[Batch | None, DatapipeError | None]:

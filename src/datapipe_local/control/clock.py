@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datapipe_local.clock import Clock, Timestamp
-from datapipe_local.errors import BadRequestError
+from datapipe_local.common.errors import BadRequestError
+from datapipe_local.storage.clock import Clock, Timestamp
 
 if TYPE_CHECKING:
-    from datapipe_local.store.store import Store
+    from datapipe_local.storage.store import Store
 
 _SETTING = "control.clock"
 #: The year has four digits in all of these times.

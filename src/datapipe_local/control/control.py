@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datapipe_local import emptying
+from datapipe_local.api import error_responses as failures
+from datapipe_local.common.errors import BadRequestError, InsufficientStorageError, ServiceError, SetupError
+from datapipe_local.control.delays import Delays
 from datapipe_local.control.faults import Faults
 from datapipe_local.control.journal import Journal
-from datapipe_local.control.polls import Polls
+from datapipe_local.control.poll_driven_clock import PollDrivenClock
 from datapipe_local.control.query import rows
-from datapipe_local.control.script import StoredScript
-from datapipe_local.control.traffic import Delays
-from datapipe_local.errors import BadRequestError, InsufficientStorageError, ServiceError, SetupError
-from datapipe_local.routes import failures
+from datapipe_local.control.run_overrides import StoredScript
+from datapipe_local.seed import reset as emptying
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import GivenDocument, GivenError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datapipe_local.control.paths import Interface, Target
     from datapipe_local.control.time import Time
     from datapipe_local.engine.engine import Engine
-    from datapipe_local.service.context import Context
+    from datapipe_local.services.context import Context
 
 
 class BusyError(ServiceError):
@@ -86,7 +86,7 @@ class Control:
         self.interface = interface
         self.time = time
         self.script = StoredScript(context.store)
-        self.polls = Polls(context, self.script)
+        self.polls = PollDrivenClock(context, self.script)
         self.journal = Journal(context)
         self.faults = Faults(context)
         self.delays = Delays()
@@ -99,7 +99,7 @@ class Control:
             if acting is not None:
                 self.journal.fault(seq, acting.as_json())
         if method == "GET" and resource_id is not None:
-            self.polls.look(resource_id)
+            self.polls.poll(resource_id)
         return Arrival(seq, acting)
 
     def webhook_arrived(self, method: str, path: str, connection_id: str) -> Arrival:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from datapipe_local.control.paths import Interface
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import Json
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.records import Json
 
 
 class Acting(NamedTuple):

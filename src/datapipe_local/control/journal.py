@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from datapipe_local.errors import BadRequestError
+from datapipe_local.common.errors import BadRequestError
 
 if TYPE_CHECKING:
     import sqlite3
 
     from datapipe_local.control.paths import Target
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import Json
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.records import Json
 
 Kind = Literal["requests", "runs"]
 

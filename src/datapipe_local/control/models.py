@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from datapipe_local.clock import Timestamp, as_timestamp
+from datapipe_local.common.base_model import Strict
 from datapipe_local.seed.models import Seconds
-from datapipe_local.strict import Strict
+from datapipe_local.storage.clock import Timestamp, as_timestamp
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")

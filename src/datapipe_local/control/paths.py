@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from starlette.routing import Match, Route
 
-from datapipe_local.errors import BadRequestError
-from datapipe_local.ids import RunId
+from datapipe_local.common.errors import BadRequestError
+from datapipe_local.storage.ids import RunId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local import previews
-from datapipe_local.errors import BadRequestError
-from datapipe_local.warehouse import WarehouseError
+from datapipe_local.common.errors import BadRequestError
+from datapipe_local.warehouse import previews
+from datapipe_local.warehouse.warehouse import WarehouseError
 
 if TYPE_CHECKING:
-    from datapipe_local.warehouse import Warehouse
+    from datapipe_local.warehouse.warehouse import Warehouse
 
 _MOST_ROWS = 10_000
 _MOST_CHARACTERS = 20_000_000

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from datapipe_local.api.routes.common import NO_CONTENT, no_content
+from datapipe_local.common.errors import BadRequestError
 from datapipe_local.control.control import Control
 from datapipe_local.control.journal import Kind
 from datapipe_local.control.models import Advance, Fault, Reset, RunBehaviour, SetClock
 from datapipe_local.control.models import Query as WarehouseQuery
-from datapipe_local.errors import BadRequestError
-from datapipe_local.routes.common import NO_CONTENT, no_content
 
 router = APIRouter(prefix="/_local", tags=["control plane"])
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from datapipe_local.control.paths import matches
 
 if TYPE_CHECKING:
-    from datapipe_local.clock import Clock
-    from datapipe_local.store.database import Database
+    from datapipe_local.storage.clock import Clock
+    from datapipe_local.storage.database import Database
 
 #: Journal number of the present request. Threads that serve a request inherit it.
 REQUEST: ContextVar[int | None] = ContextVar("REQUEST", default=None)

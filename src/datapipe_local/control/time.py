@@ -6,14 +6,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local.clock import later
+from datapipe_local.common.errors import ServiceError
 from datapipe_local.control.clock import StoredClock
-from datapipe_local.errors import ServiceError
+from datapipe_local.storage.clock import later
 
 if TYPE_CHECKING:
-    from datapipe_local.clock import Timestamp
     from datapipe_local.engine.engine import Engine
-    from datapipe_local.service.context import Context
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.clock import Timestamp
 
 _SECONDS_FOR_ALL = 60.0
 

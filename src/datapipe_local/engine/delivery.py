@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from datapipe_local.destinations.base import Destination, Record
-    from datapipe_local.engine.candidates import Candidate
+    from datapipe_local.connectors.destinations.base import Destination, Record
     from datapipe_local.engine.record_ledger import Ledger
+    from datapipe_local.engine.record_reader import Candidate
     from datapipe_local.engine.stop import Stop
 
 T = TypeVar("T")

@@ -6,27 +6,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import FullSyncTrigger, OperationMode
-from datapipe_local.clock import later
-from datapipe_local.errors import RunError
-from datapipe_local.loading import protection
-from datapipe_local.loading.columns import ColumnsError
-from datapipe_local.loading.increment import OutdatedError
-from datapipe_local.loading.manner import Run
-from datapipe_local.loading.structure import StructureError
-from datapipe_local.loads import Loads, Slice, Told
-from datapipe_local.service import elt_plan, elt_streams, elt_syncs, elt_tables, jobs, readings
-from datapipe_local.sources.base import Need
-from datapipe_local.statements import WarehouseStorageError
-from datapipe_local.store.records import EltStreamRun
-from datapipe_local.warehouse import Place, Scan, WarehouseError
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.sources.base import Need
+from datapipe_local.services import elt_plan, elt_streams, elt_syncs, elt_tables, jobs
+from datapipe_local.services import stream_sources as readings
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import EltStreamRun
+from datapipe_local.warehouse.loading import protection
+from datapipe_local.warehouse.loading.columns import ColumnsError
+from datapipe_local.warehouse.loading.increment import OutdatedError
+from datapipe_local.warehouse.loading.load_options import Run
+from datapipe_local.warehouse.loading.structure import StructureError
+from datapipe_local.warehouse.loads import Loads, Slice, Told
+from datapipe_local.warehouse.statements import WarehouseStorageError
+from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
 
 if TYPE_CHECKING:
     from datapipe_local.engine.stop import Stop
-    from datapipe_local.loading.increment import Newest
-    from datapipe_local.loading.manner import Note
-    from datapipe_local.service.context import Context
-    from datapipe_local.service.readings import Reading
-    from datapipe_local.store.records import EltStream, EltSync, Job
+    from datapipe_local.services.context import Context
+    from datapipe_local.services.stream_sources import Reading
+    from datapipe_local.storage.records import EltStream, EltSync, Job
+    from datapipe_local.warehouse.loading.increment import Newest
+    from datapipe_local.warehouse.loading.load_options import Note
 
 #: Setting: the number of rows per run of a first load.
 SLICE_SETTING = "first_load_slice_rows"

@@ -10,21 +10,21 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from datapipe_local import storage
-from datapipe_local.clock import later
+from datapipe_local.common.errors import RunError
 from datapipe_local.engine import orchestration
-from datapipe_local.engine.looks import Looks
+from datapipe_local.engine.idle_tracker import IdleTracker
 from datapipe_local.engine.schedule import Schedule
 from datapipe_local.engine.stop import Stop, StoppedError
-from datapipe_local.errors import RunError
-from datapipe_local.store.records import JobKind
+from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import JobKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from datapipe_local.clock import Timestamp
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import Job
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.clock import Timestamp
+    from datapipe_local.storage.records import Job
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +74,9 @@ class Engine:
         self._executors = executors
         self._schedule: Schedule | None = None
         self.have_schedules(wanted=schedules)
-        self._looks = Looks(context.wake)
+        self._idle = IdleTracker(context.wake)
         #: Waits until there is no work, and returns when there will be more.
-        self.settle = self._looks.settle
+        self.settle = self._idle.settle
         self._stop = Stop()
         self._guard = threading.Lock()
         self._going: dict[int, threading.Thread] = {}
@@ -159,7 +159,7 @@ class Engine:
         next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", now)
         next_moment = min((moment for moment in (next_fire, until, next_due) if moment is not None), default=None)
         sleep = _LONGEST_SLEEP if next_moment is None else min(clock.seconds_until(next_moment), _LONGEST_SLEEP)
-        self._looks.note(has_work=bool(going or due) or sleep <= 0, next_moment=next_moment)
+        self._idle.note(has_work=bool(going or due) or sleep <= 0, next_moment=next_moment)
         return max(0.0, sleep)
 
     def _fire(self) -> Timestamp | None:

@@ -6,16 +6,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, MaterializationStatus
-from datapipe_local.errors import BadRequestError, NotFoundError, RunError
-from datapipe_local.service import jobs, publishing, transforms
-from datapipe_local.service.references import place_of
-from datapipe_local.statements import WarehouseStorageError
-from datapipe_local.warehouse import Unfinished, WarehouseError
+from datapipe_local.common.errors import BadRequestError, NotFoundError, RunError
+from datapipe_local.services import jobs, publishing, transforms
+from datapipe_local.services.references import place_of
+from datapipe_local.warehouse.statements import WarehouseStorageError
+from datapipe_local.warehouse.warehouse import Unfinished, WarehouseError
 
 if TYPE_CHECKING:
     from datapipe_local.engine.stop import Stop
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import Job, Transform
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.records import Job, Transform
 
 
 class Built(NamedTuple):

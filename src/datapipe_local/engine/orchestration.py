@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRunStatus
-from datapipe_local.clock import later
 from datapipe_local.engine.plan import is_there, plan
-from datapipe_local.service import jobs
-from datapipe_local.store.records import ItemState, JobKind, OrchestrationItem
+from datapipe_local.services import jobs
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import ItemState, JobKind, OrchestrationItem
 
 if TYPE_CHECKING:
-    from datapipe_local.clock import Timestamp
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import OrchestrationRun
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.clock import Timestamp
+    from datapipe_local.storage.records import OrchestrationRun
 
 _NOT_DONE = frozenset({ItemState.FAILED, ItemState.CANCELED})
 _OVER = _NOT_DONE | {ItemState.COMPLETED}

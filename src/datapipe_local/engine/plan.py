@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_provider_datapipe.api.models.reverse_etl import SourceType
-from datapipe_local.service import references, templates
-from datapipe_local.store.records import JobKind
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import SourceType
+from datapipe_local.services import references, templates
+from datapipe_local.storage.records import JobKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import ReverseEtlSync
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.records import ReverseEtlSync
 
 #: Resource that can run: its kind and its ID.
 Subject = tuple[JobKind, str]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.query_previews import QueryPreviewState
-from datapipe_local import previews
-from datapipe_local.errors import RunError
-from datapipe_local.service import jobs, query_previews
-from datapipe_local.warehouse import WarehouseError
+from datapipe_local.common.errors import RunError
+from datapipe_local.services import jobs, query_previews
+from datapipe_local.warehouse import previews
+from datapipe_local.warehouse.warehouse import WarehouseError
 
 if TYPE_CHECKING:
     from datapipe_local.engine.stop import Stop
-    from datapipe_local.previews import Preview
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import Job
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.records import Job
+    from datapipe_local.warehouse.previews import Preview
 
 
 class QueryPreviewer:

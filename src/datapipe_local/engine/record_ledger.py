@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from datapipe_local.destinations.base import ABSENT, Record
-from datapipe_local.errors import RunError
-from datapipe_local.store.records import RecordState
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.destinations.base import ABSENT, Record
+from datapipe_local.storage.records import RecordState
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from datapipe_local.destinations.base import Outcome
-    from datapipe_local.engine.candidates import Candidate
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import ReverseEtlSync
+    from datapipe_local.connectors.destinations.base import Outcome
+    from datapipe_local.engine.record_reader import Candidate
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.records import ReverseEtlSync
 
 _AT_A_TIME = 1_000
 #: Digest of records that should not exist any more.

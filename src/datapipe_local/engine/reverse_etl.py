@@ -7,27 +7,27 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName, ReverseEtlSyncRunStatus
-from datapipe_local import destinations
-from datapipe_local.clock import later
-from datapipe_local.destinations.base import Progress, Target
-from datapipe_local.engine.candidates import Candidate, candidate, digest_of
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName, ReverseEtlSyncRunStatus
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors import destinations
+from datapipe_local.connectors.destinations.base import Progress, Target
 from datapipe_local.engine.delivery import Delivery
 from datapipe_local.engine.record_ledger import Ledger
-from datapipe_local.errors import RunError
-from datapipe_local.service import connections, jobs, reverse_etl, reverse_etl_sources
-from datapipe_local.spill import DiskSet
-from datapipe_local.store.records import ReverseEtlSyncRun
-from datapipe_local.warehouse import WarehouseError
+from datapipe_local.engine.record_reader import Candidate, candidate, digest_of
+from datapipe_local.services import connections, jobs, reverse_etl, reverse_etl_sources
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import ReverseEtlSyncRun
+from datapipe_local.storage.temporary_data import DiskSet
+from datapipe_local.warehouse.warehouse import WarehouseError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from datapipe_local.destinations.base import Unanswered
+    from datapipe_local.connectors.destinations.base import Unanswered
     from datapipe_local.engine.stop import Stop
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.records import Job, Json, ReverseEtlSync
-    from datapipe_local.warehouse import Place
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.records import Job, Json, ReverseEtlSync
+    from datapipe_local.warehouse.warehouse import Place
 
 _ROWS_AT_A_TIME = 1_000
 #: Counting takes longer with more records.

@@ -6,13 +6,13 @@ import logging
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from datapipe_local.clock import as_datetime, as_timestamp, later
-from datapipe_local.service import schedules
-from datapipe_local.service.schedules import Scheduled
+from datapipe_local.services import schedules
+from datapipe_local.services.schedules import Scheduled
+from datapipe_local.storage.clock import as_datetime, as_timestamp, later
 
 if TYPE_CHECKING:
-    from datapipe_local.clock import Timestamp
-    from datapipe_local.service.context import Context
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.clock import Timestamp
 
 log = logging.getLogger(__name__)
 

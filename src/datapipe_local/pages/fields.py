@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from datapipe_local.store.records import Json
+from datapipe_local.storage.records import Json
 
 
 class Kind(Enum):

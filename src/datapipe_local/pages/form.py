@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datapipe_local.pages.fields import Kind, written
-from datapipe_local.store.records import Json
+from datapipe_local.storage.records import Json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

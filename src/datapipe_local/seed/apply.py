@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from airflow_provider_datapipe.api.models.transforms import Materialization
-from datapipe_local.destinations import DESTINATIONS
-from datapipe_local.errors import NotFoundError, ServiceError
-from datapipe_local.ids import derived_id
-from datapipe_local.names import snake_case
+from datapipe_local.common.errors import NotFoundError, ServiceError
+from datapipe_local.common.names import snake_case
+from datapipe_local.connectors.destinations import DESTINATIONS
+from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.seed.document import GivenDocument
 from datapipe_local.seed.models import Seed
-from datapipe_local.service import (
+from datapipe_local.services import (
     connections,
     custom_reports,
     elt_streams,
@@ -29,17 +29,17 @@ from datapipe_local.service import (
     transform_triggers,
     version_control,
 )
-from datapipe_local.service.context import OLDER_DESCRIPTION
-from datapipe_local.sources import SOURCES
+from datapipe_local.services.context import OLDER_DESCRIPTION
+from datapipe_local.storage.ids import derived_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from datapipe_local.common.base_model import Strict
     from datapipe_local.seed import models
     from datapipe_local.seed.document import Location, Source
-    from datapipe_local.service.context import Context
-    from datapipe_local.store.store import Store
-    from datapipe_local.strict import Strict
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.store import Store
 
 M = TypeVar("M", bound=BaseModel)
 

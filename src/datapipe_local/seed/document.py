@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import yaml
 from yaml.reader import ReaderError
 
-from datapipe_local.errors import SetupError
+from datapipe_local.common.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,14 +10,15 @@ import yaml
 
 from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.seed.models import EltSync, Limits, Responses, RunSettings, Seed, SourceStream
-from datapipe_local.service import integrations, readings, version_control
-from datapipe_local.service.settings_schema import settings_schema
+from datapipe_local.services import integrations, version_control
+from datapipe_local.services import stream_sources as readings
+from datapipe_local.services.settings_schema import settings_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from datapipe_local.store.records import Connection, Json, Transform
-    from datapipe_local.store.store import Store
+    from datapipe_local.storage.records import Connection, Json, Transform
+    from datapipe_local.storage.store import Store
 
 _REFERENCE = "{{"
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from datapipe_local.strict import Strict
+from datapipe_local.common.base_model import Strict
 
 Seconds = float | int
 

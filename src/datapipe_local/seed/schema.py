@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from datapipe_local.destinations import DESTINATIONS
+from datapipe_local.connectors.destinations import DESTINATIONS
+from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.seed.models import Seed
-from datapipe_local.service.settings_schema import settings_schema
-from datapipe_local.sources import SOURCES
+from datapipe_local.services.settings_schema import settings_schema
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from datapipe_local.clock import as_datetime, as_timestamp
+from datapipe_local.storage.clock import as_datetime, as_timestamp
 
 if TYPE_CHECKING:
     from datapipe_local.testing.client import ControlPlane

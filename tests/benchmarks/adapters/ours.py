@@ -59,7 +59,7 @@ class Ours(Adapter):
         return {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
 
     def reference(self, run: int) -> dict[str, Any]:
-        """Return the reference of a run, as :class:`~airflow_provider_datapipe.runs.reference.Reference` stores it."""
+        """Return the reference of a run, as :class:`~airflow_provider_datapipe.runs.models.RunRef` stores it."""
         raise NotImplementedError
 
     def interval(self, run: int, poll: float) -> float | None:
@@ -79,12 +79,12 @@ class Ours(Adapter):
     @override
     def trigger(self, run: int, poll: float) -> Trigger:
         from airflow_provider_datapipe.runs.batch import Batch
-        from airflow_provider_datapipe.runs.reference import Reference
+        from airflow_provider_datapipe.runs.models import RunRef
         from airflow_provider_datapipe.runs.wait import WaitPolicy
         from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 
         # As it comes from Airflow's database: without anything that is shared with another trigger.
-        batch = Batch(self.kind, waiting=[Reference(**self.reference(run), durations=self.history(run))]).as_dict()
+        batch = Batch(self.kind, waiting=[RunRef(**self.reference(run), durations=self.history(run))]).as_dict()
         policy = WaitPolicy(poll_interval=self.interval(run, poll)).as_dict()
         return DatapipeRunTrigger("datapipe_default", batch, policy)
 

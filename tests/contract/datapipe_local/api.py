@@ -11,7 +11,7 @@ import httpx
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.api.models.reverse_etl import FailedRecords, ReverseEtlSyncWithSettings
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecords, ReverseEtlSyncWithSettings
 from tests.contract.datapipe_local.api import Api
 
 if TYPE_CHECKING:

@@ -175,9 +175,14 @@ def test_reset_empties_the_home_or_keeps_the_seed(used: LocalService) -> None:
 def test_status_of_a_stopped_and_a_running_service(used: LocalService, tmp_path: Path) -> None:
     stopped = run("status", "--home", used.home, "--format", "json")
     assert stopped.returncode == 3
-    told = json.loads(stopped.stdout)
-    assert (told["running"], told["pid"], told["address"], told["healthy"]) == (False, None, None, False)
-    assert told["counts"] == {
+    reported = json.loads(stopped.stdout)
+    assert (reported["running"], reported["pid"], reported["address"], reported["healthy"]) == (
+        False,
+        None,
+        None,
+        False,
+    )
+    assert reported["counts"] == {
         "connections": 7,
         "orchestrations": 1,
         "elt_syncs": 1,
@@ -186,17 +191,22 @@ def test_status_of_a_stopped_and_a_running_service(used: LocalService, tmp_path:
         "transforms": 3,
         "reverse_etl_syncs": 1,
     }
-    assert [(one["resource_id"], one["status"]) for one in told["last_runs"]] == [
+    assert [(one["resource_id"], one["status"]) for one in reported["last_runs"]] == [
         ("people", "COMPLETED"),
         ("orders", "COMPLETED"),
     ]
-    assert min(told["bytes"].values()) > 0
+    assert min(reported["bytes"].values()) > 0
     used.start()
     going = run("status", "--home", used.home)
     assert going.returncode == 0
     assert going.stdout.splitlines()[1] == f"Service: running at {used.base_url} (process {used.pid})"
-    told = json.loads(run("status", "--home", used.home, "--format", "json").stdout)
-    assert (told["running"], told["pid"], told["address"], told["healthy"]) == (True, used.pid, used.base_url, True)
+    reported = json.loads(run("status", "--home", used.home, "--format", "json").stdout)
+    assert (reported["running"], reported["pid"], reported["address"], reported["healthy"]) == (
+        True,
+        used.pid,
+        used.base_url,
+        True,
+    )
     used.kill()
     assert run("status", "--home", used.home).returncode == 3
     nowhere = run("status", "--home", tmp_path)

@@ -13,8 +13,8 @@ from airflow_provider_datapipe.api.models.common import ListOrPage, Page
 from airflow_provider_datapipe.api.models.connection_bridges import ConnectionBridge, CreatedConnectionBridge
 from airflow_provider_datapipe.api.models.integrations import Integration
 from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
-from datapipe_local.destinations import DESTINATIONS
-from datapipe_local.sources import SOURCES
+from datapipe_local.connectors.destinations import DESTINATIONS
+from datapipe_local.connectors.sources import SOURCES
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync
 from tests.support.local_service import LocalService

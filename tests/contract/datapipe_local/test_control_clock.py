@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from datapipe_local.clock import as_datetime
+from datapipe_local.storage.clock import as_datetime
 from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
 from tests.contract.datapipe_local.api import Api

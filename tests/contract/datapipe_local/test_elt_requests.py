@@ -13,8 +13,8 @@ import pytest
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportResults
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, EltSync, EltSyncStatus
-from datapipe_local.clock import Clock, later
-from datapipe_local.ids import RunId
+from datapipe_local.storage.clock import Clock, later
+from datapipe_local.storage.ids import RunId
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.warehouses import tables_of, wait_for_schedule
 from tests.support.local_service import LocalService

@@ -145,15 +145,15 @@ def send(client: httpx.Client, operation: Operation, **changed: Any) -> httpx.Re
         del request["json"]
         request["headers"] = {"content-type": "application/json"}
     answer = client.request(operation.method, path, **request)
-    told = f"{operation.method} {path[:200]} {str(changed)[:300]}: {answer.status_code} {answer.text[:500]}"
-    assert answer.status_code < 500, told
-    assert "Traceback" not in answer.text, told
+    reported = f"{operation.method} {path[:200]} {str(changed)[:300]}: {answer.status_code} {answer.text[:500]}"
+    assert answer.status_code < 500, reported
+    assert "Traceback" not in answer.text, reported
     if answer.status_code >= 400:
         body = answer.json()
-        assert {"error_code", "message"} <= body.keys() <= {"error_code", "message", "active_run_id"}, told
-        assert body["message"], told
-        assert "\n" not in body["message"], told
-        assert len(body["message"]) < 2_000, told
+        assert {"error_code", "message"} <= body.keys() <= {"error_code", "message", "active_run_id"}, reported
+        assert body["message"], reported
+        assert "\n" not in body["message"], reported
+        assert len(body["message"]) < 2_000, reported
     return answer
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from datapipe_local.errors import SetupError
-from datapipe_local.home import Home
+from datapipe_local.common.errors import SetupError
+from datapipe_local.storage.home import Home
 from tests.contract.datapipe_local.test_cli import KEY, home, run, serving
 
 __all__ = ["home"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from datapipe_local.errors import SetupError
+from datapipe_local.common.errors import SetupError
 from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
 from datapipe_local.testing.process import ServiceError, ServiceProcess

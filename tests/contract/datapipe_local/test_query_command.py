@@ -11,7 +11,7 @@ from subprocess import CompletedProcess
 import duckdb
 import pytest
 
-from datapipe_local.home import Home
+from datapipe_local.storage.home import Home
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.test_cli import run
 from tests.support.local_service import LocalService

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from datapipe_local.ids import RunId
+from datapipe_local.storage.ids import RunId
 from tests.contract.datapipe_local.api import Api
 from tests.contract.interface_table import ROWS, Row
 

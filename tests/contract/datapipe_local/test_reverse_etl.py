@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.datapipe_local.reverse_etl_home import PEOPLE, Home, body, change, seed

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from airflow_provider_datapipe.api.models.reverse_etl import AvailableOperations, DestinationSchema, ObjectTypes
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import AvailableOperations, DestinationSchema, ObjectTypes
 from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.reverse_etl_home import PEOPLE, Home, body, change, seed
@@ -49,8 +49,8 @@ def schema_of(home: Home, connection_id: str = "files", known: Json | None = Non
 
 
 def choices(schema: Json, field: str) -> list[str] | None:
-    told = schema["properties"][field]
-    return [one["const"] for one in told["oneOf"]] if "oneOf" in told else told.get("enum")
+    reported = schema["properties"][field]
+    return [one["const"] for one in reported["oneOf"]] if "oneOf" in reported else reported.get("enum")
 
 
 def test_object_types_are_files_or_declared_types(home: Home) -> None:
@@ -274,11 +274,11 @@ def test_invalid_syncs_are_refused(home: Home, wrong: Json, said: str) -> None:
     ids=str,
 )
 def test_mappings_to_declared_properties(home: Home, mode: str, mappings: dict[str, str], said: str | None) -> None:
-    told = [
+    reported = [
         {"source_property_id": column, "destination_property_id": name.rstrip("!"), "primary_key": name.endswith("!")}
         for column, name in mappings.items()
     ]
-    content = body(mode, told, destination_connection_id="crm", object_type_id="contacts")
+    content = body(mode, reported, destination_connection_id="crm", object_type_id="contacts")
     if said is None:
         home.post(SYNCS, content, status=201)
     else:

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.partner import Partner, accept
 from tests.contract.datapipe_local.reverse_etl_home import Home, body, seed

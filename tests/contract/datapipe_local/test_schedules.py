@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from datapipe_local.clock import Clock
+from datapipe_local.storage.clock import Clock
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import journalled, seed
 from tests.support.local_service import LocalService

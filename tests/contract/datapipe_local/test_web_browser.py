@@ -582,8 +582,8 @@ def test_empty_service_without_a_control_plane(browser: Chrome, running: LocalSe
     with LocalService() as plain:
         # The page has a flag, because a request without a control plane would log an error.
         pages = [httpx.get(one.base_url) for one in (plain, running)]
-        told = ['data-control="off"' in pages[0].text, 'data-control="on"' in pages[1].text]
-        assert told == [True, True]
+        reported = ['data-control="off"' in pages[0].text, 'data-control="on"' in pages[1].text]
+        assert reported == [True, True]
         assert pages[0].headers["etag"] != pages[1].headers["etag"]
 
         go(browser, plain)

@@ -16,9 +16,9 @@ from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import TaskDeferred
 from typing_extensions import override
 
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
 from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 from airflow_provider_datapipe.sensors.run import OrchestrationRunSensor
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
@@ -91,31 +91,31 @@ class Lines:
 def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
     """Record the log of operators, sensors and triggers, and shorten the pauses."""
     runs = "airflow_provider_datapipe.runs"
-    for name, seconds in (("contact._SHORTEST", 0.02), ("wait._LONGEST_BACKOFF", 0.02)):
+    for name, seconds in (("backoff._SHORTEST", 0.02), ("wait._LONGEST_BACKOFF", 0.02)):
         monkeypatch.setattr(f"{runs}.{name}", seconds)
-    monkeypatch.setattr(f"{runs}.patience._LONGEST_BACKOFF", 0.05)
+    monkeypatch.setattr(f"{runs}.conditions.sensor_backoff._LONGEST_BACKOFF", 0.05)
     lines = Lines()
     for each in (OrchestrationRunOperator, OrchestrationRunSensor, DatapipeConditionTrigger, DatapipeRunTrigger):
         monkeypatch.setattr(each, "log", lines)
     return lines
 
 
-def run_trigger(*references: Reference) -> DatapipeRunTrigger:
+def run_trigger(*references: RunRef) -> DatapipeRunTrigger:
     batch = Batch(references[0].kind, waiting=list(references))
     return DatapipeRunTrigger("datapipe_default", batch.as_dict(), WaitPolicy(poll_interval=0.05).as_dict())
 
 
-def start_orchestration(service: RunService, run_id: str = "r") -> Reference:
+def start_orchestration(service: RunService, run_id: str = "r") -> RunRef:
     run = orchestration_run(run_id, "RUNNING", due=ago(seconds=5), started=ago(seconds=5))
     service.runs = service.runs | {"orchestration_runs": [*service.runs["orchestration_runs"], run]}
-    return Reference("orchestration", "o", "nightly", run_id=run_id)
+    return RunRef("orchestration", "o", "nightly", run_id=run_id)
 
 
-def start_stream(service: RunService, name: str) -> Reference:
+def start_stream(service: RunService, name: str) -> RunRef:
     run = stream_run(f"run-{name}", "RUNNING", started=ago(seconds=5), stream_id=name)
     service.runs = service.runs | {"elt_stream_runs": [*service.runs["elt_stream_runs"], run]}
     service.streams = sorted({*service.streams, name})
-    return Reference("elt_stream", name, name, run_id=f"run-{name}", sync_id=SYNC)
+    return RunRef("elt_stream", name, name, run_id=f"run-{name}", sync_id=SYNC)
 
 
 def resume(trigger: Any) -> None:
@@ -175,7 +175,7 @@ def test_wait_logs_a_loss_of_contact(
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [start_orchestration, start_stream], ids=["orchestrations", "streams"])
 def test_triggers_that_share_polls_log_a_loss_each(
-    start: Callable[[RunService, str], Reference], lines: Lines, serve: Serve
+    start: Callable[[RunService, str], RunRef], lines: Lines, serve: Serve
 ) -> None:
     service = serve(InterruptedService())
     triggers = {name: run_trigger(start(service, name)) for name in "abc"}
@@ -207,8 +207,8 @@ def test_no_expected_end_is_logged_while_contact_is_lost(
     mode: str, lines: Lines, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wait for a run that should take 10 more minutes, and log the progress often."""
-    monkeypatch.setattr("airflow_provider_datapipe.runs.progress._SHORTEST_GAP", 0.01)
-    monkeypatch.setattr("airflow_provider_datapipe.runs.progress._GAP_OF_AGE", 0)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.log_lines.progress._SHORTEST_GAP", 0.01)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.log_lines.progress._GAP_OF_AGE", 0)
     service = serve(InterruptedService(outage=range(6, 10)))
     if mode == "trigger":
         resume(run_trigger(replace(start_orchestration(service), durations=[600.0])))

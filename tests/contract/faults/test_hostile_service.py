@@ -211,7 +211,7 @@ def test_true_success_is_no_wrong_outcome() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "plan", "starts", "told"),
+    ("result", "plan", "starts", "reported"),
     [
         ({"outcome": "succeeded"}, BAD, 1, "which is FAILED"),
         ({"outcome": "succeeded"}, replace(GOOD, duration=900.0), 1, "which is RUNNING"),
@@ -222,8 +222,8 @@ def test_true_success_is_no_wrong_outcome() -> None:
         ({"outcome": "succeeded"}, GOOD, 8, "requests for a run"),
     ],
 )
-def test_wrong_outcome_is_found(result: dict[str, Any], plan: Plan, starts: int, told: str) -> None:
-    assert told in " ".join(wrong_outcomes(played_with(result, plan, starts=starts)))
+def test_wrong_outcome_is_found(result: dict[str, Any], plan: Plan, starts: int, reported: str) -> None:
+    assert reported in " ".join(wrong_outcomes(played_with(result, plan, starts=starts)))
 
 
 def test_unexpected_error_is_a_wrong_outcome() -> None:

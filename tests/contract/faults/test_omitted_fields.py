@@ -16,30 +16,20 @@ import httpx
 import pytest
 from airflow.sdk import BaseOperator
 
-from airflow_provider_datapipe.changes.schedule_kinds import NotHoldableError
 from airflow_provider_datapipe.cli.program import main
-from airflow_provider_datapipe.operators.elt_changes import (
-    EltStreamClearIntervalOperator,
-    EltStreamSetIntervalOperator,
-    EltSyncCreateOperator,
-    EltSyncUpdateOperator,
+from airflow_provider_datapipe.operators.elt_streams import EltStreamClearIntervalOperator, EltStreamSetIntervalOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncCreateOperator, EltSyncUpdateOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationCreateOperator, OrchestrationUpdateOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlSyncUpdateOperator
+from airflow_provider_datapipe.operators.schedules import (
+    SchedulePauseOperator,
+    ScheduleRestoreOperator,
+    ScheduleSnapshotOperator,
 )
-from airflow_provider_datapipe.operators.orchestration_changes import (
-    OrchestrationCreateOperator,
-    OrchestrationUpdateOperator,
-)
-from airflow_provider_datapipe.operators.reverse_etl_changes import ReverseEtlSyncUpdateOperator
-from airflow_provider_datapipe.operators.schedule import (
-    ScheduleNoteOperator,
-    SchedulePutBackOperator,
-    ScheduleTakeOffOperator,
-)
-from airflow_provider_datapipe.operators.transform_changes import (
-    TransformBulkDeployOperator,
-    TransformDeployOperator,
-    TransformDetachOperator,
-)
-from airflow_provider_datapipe.operators.workspace import WorkspaceApplyOperator, WorkspacePlanOperator
+from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator
+from airflow_provider_datapipe.operators.transforms import TransformDeployOperator, TransformDetachOperator
+from airflow_provider_datapipe.operators.workspaces import WorkspaceApplyOperator, WorkspacePlanOperator
+from airflow_provider_datapipe.resources.schedule_kinds import NotHoldableError
 from tests.support.local_service import LocalService
 from tests.support.omitting_service import OmittingService
 from tests.support.tasks import Memory, run
@@ -339,17 +329,17 @@ class Task(Memory):
 def paused_and_restored(service: OmittingService, **what: Any) -> tuple[bool, bool]:
     """Run the three schedule tasks. Return whether the second one changed, and the third one restored the service."""
     before = json.dumps(service.held, sort_keys=True)
-    noted = run(ScheduleNoteOperator(task_id="note", **what), Task())
+    noted = run(ScheduleSnapshotOperator(task_id="note", **what), Task())
     assert service.changes == []
-    run(ScheduleTakeOffOperator(task_id="take_off", noted=noted), Task())
+    run(SchedulePauseOperator(task_id="pause", snapshot=noted), Task())
     meanwhile = json.dumps(service.held, sort_keys=True)
-    run(SchedulePutBackOperator(task_id="put_back", noted=noted), Task())
+    run(ScheduleRestoreOperator(task_id="restore", snapshot=noted), Task())
     return meanwhile != before, json.dumps(service.held, sort_keys=True) == before
 
 
 def test_an_attached_elt_sync_needs_its_schedule_to_be_paused(service: OmittingService) -> None:
     with pytest.raises(NotHoldableError, match=r"attached to orchestration nightly.*does not show its sync_interval"):
-        run(ScheduleNoteOperator(task_id="note", elt_sync_id="shop"), Task())
+        run(ScheduleSnapshotOperator(task_id="note", elt_sync_id="shop"), Task())
     assert paused_and_restored(service, elt_sync_id="shop", cron_schedule="0 3 * * *") == (True, True)
 
 
@@ -365,7 +355,7 @@ def test_a_table_with_an_unknown_schedule_is_paused(
 ) -> None:
     older.held["transforms"]["people"] |= {"cron_expression": schedule, "orchestration_workflow_id": attached}
     with pytest.raises(NotHoldableError, match="does not show its cron_expression"):
-        run(ScheduleNoteOperator(task_id="note", transform_id="people"), Task())
+        run(ScheduleSnapshotOperator(task_id="note", transform_id="people"), Task())
     given = schedule or "none"
     changes = bool(attached or schedule)
     assert paused_and_restored(older, transform_id="people", cron_schedule=given) == (changes, True)
@@ -443,12 +433,12 @@ def test_apply_detaches_a_sync_with_the_schedule_of_the_file(local: LocalService
 
 def test_the_schedule_of_an_attached_sync_is_restored(local: LocalService) -> None:
     path = f"{local.base_url}/elt_syncs/shop"
-    noted = run(ScheduleNoteOperator(task_id="note", elt_sync_id="shop", cron_schedule="0 3 * * *"))
-    run(ScheduleTakeOffOperator(task_id="take_off", noted=noted))
+    noted = run(ScheduleSnapshotOperator(task_id="note", elt_sync_id="shop", cron_schedule="0 3 * * *"))
+    run(SchedulePauseOperator(task_id="pause", snapshot=noted))
     meanwhile = httpx.get(path, headers=local.headers).json()
     held = noted["held"]["sync_interval"]
     assert ("orchestration_workflow_id" in meanwhile, meanwhile["sync_interval"]) == (False, held)
-    run(SchedulePutBackOperator(task_id="put_back", noted=noted))
+    run(ScheduleRestoreOperator(task_id="restore", snapshot=noted))
     assert httpx.get(path, headers=local.headers).json()["orchestration_workflow_id"] == "nightly"
     shown = httpx.delete(f"{path}/orchestration", headers=local.headers).json()
     assert shown["sync_interval"] == "0 3 * * *"

@@ -17,8 +17,8 @@ from airflow_provider_datapipe.api.endpoints import connections, elt_stream_runs
 from airflow_provider_datapipe.api.errors import ProtocolError
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.query import QueryPreviewOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
 from airflow_provider_datapipe.runs.errors import RunError, RunFailedError
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor

@@ -23,7 +23,7 @@ from airflow_provider_datapipe.api.endpoints import elt_streams
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from airflow_provider_datapipe.operators.webhooks import WebhookIngestOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 from tests.support.connect_proxy import ConnectProxy
 from tests.support.responses import elt_stream

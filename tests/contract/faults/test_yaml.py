@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_datapipe.cli.program import main
-from datapipe_local.cli import main as local
+from datapipe_local.cli.program import main as local
 
 #: Ten to the power of nine mappings, and as many lists.
 MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(

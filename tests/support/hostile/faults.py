@@ -15,12 +15,12 @@ Glitch = Literal["400", "401", "404", "429", "500", "502", "503", "drop", "malfo
 
 def changed_fields(value: Any) -> str:
     """Return the ``repr`` of a dataclass without the fields that have their defaults."""
-    told = []
+    reported = []
     for each in fields(value):
         default = each.default if each.default_factory is MISSING else each.default_factory()
         if getattr(value, each.name) != default:
-            told.append(f"{each.name}={getattr(value, each.name)!r}")
-    return f"{type(value).__name__}({', '.join(told)})"
+            reported.append(f"{each.name}={getattr(value, each.name)!r}")
+    return f"{type(value).__name__}({', '.join(reported)})"
 
 
 @dataclass(frozen=True, slots=True)

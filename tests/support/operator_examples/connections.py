@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.connection import ConnectionBridgeCreateOperator, ConnectionDeleteOperator
+from airflow_provider_datapipe.operators.connections import ConnectionBridgeCreateOperator, ConnectionDeleteOperator
 from tests.support.operator_examples.example import UNCHANGED, Example, changed, files_connection
 
 _SHOWN = {"redirect_uri": "https://app.example.com/connected", "show_authorize_url": True}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.custom_report import CustomReportsCreateOperator
+from airflow_provider_datapipe.operators.custom_reports import CustomReportsCreateOperator
 from tests.support.operator_examples.example import Example, elt_sync, rows
 
 SEED: dict[str, Any] = {"elt_syncs": [elt_sync("reports.sync", "reports", source_streams=[rows("reports.rows")])]}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.elt_changes import (
+from airflow_provider_datapipe.operators.elt_streams import (
     EltStreamCancelFullRefreshOperator,
     EltStreamClearIntervalOperator,
     EltStreamDeleteOperator,
     EltStreamRequestFullRefreshOperator,
     EltStreamSetIntervalOperator,
+)
+from airflow_provider_datapipe.operators.elt_syncs import (
     EltSyncAddStreamsOperator,
     EltSyncAttachOperator,
     EltSyncCreateOperator,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.orchestration_changes import (
+from airflow_provider_datapipe.operators.orchestrations import (
     OrchestrationCreateOperator,
     OrchestrationDeleteOperator,
     OrchestrationUpdateOperator,

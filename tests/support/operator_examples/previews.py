@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.query import (
+from airflow_provider_datapipe.operators.query_previews import (
     DatapipeCheckOperator,
     DatapipeThresholdCheckOperator,
     DatapipeValueCheckOperator,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.reverse_etl_changes import (
-    ReverseEtlRetryFailedRecordsOperator,
+from airflow_provider_datapipe.operators.reverse_etl_failed_records import ReverseEtlRetryFailedRecordsOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import (
     ReverseEtlSyncActivateOperator,
     ReverseEtlSyncCreateOperator,
     ReverseEtlSyncDeactivateOperator,

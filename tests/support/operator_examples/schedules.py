@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.schedule import (
-    ScheduleNoteOperator,
-    SchedulePutBackOperator,
-    ScheduleTakeOffOperator,
+from airflow_provider_datapipe.operators.schedules import (
+    SchedulePauseOperator,
+    ScheduleRestoreOperator,
+    ScheduleSnapshotOperator,
 )
 from tests.support.operator_examples.example import (
     Example,
@@ -122,28 +122,28 @@ def _switched(use: str) -> dict[str, Any]:
 EXAMPLES = [
     Example(
         "schedule_note",
-        ScheduleNoteOperator,
+        ScheduleSnapshotOperator,
         {"destination_schema_name": "schedule_note", "cron_schedule": "0 3 * * *", "paused": "False"},
         {"resource": "elt_sync", "id": "schedule.elt.note"},
         {"resource": "elt_sync", "id": "schedule.elt.note"},
     ),
     Example(
         "schedule_note_transform",
-        ScheduleNoteOperator,
+        ScheduleSnapshotOperator,
         {"transform_name": "note", "folder_path": "schedules"},
         {"resource": "transform", "id": "schedule.transform.note"},
         {"resource": "transform"},
     ),
     Example(
         "schedule_note_reverse_etl",
-        ScheduleNoteOperator,
+        ScheduleSnapshotOperator,
         {"reverse_etl_sync_id": "schedule.reverse.note", "paused": True},
         {"resource": "reverse_etl_sync", "held": {"enabled": False}},
         {"resource": "reverse_etl_sync"},
     ),
     Example(
         "schedule_note_orchestration",
-        ScheduleNoteOperator,
+        ScheduleSnapshotOperator,
         {"orchestration_name": "Scheduled note", "cron_schedule": "0 9 * * *"},
         # What the service shows counts.
         {"resource": "orchestration", "original": {"cron_schedule": "0 2 * * *"}},
@@ -152,8 +152,8 @@ EXAMPLES = [
     *(
         Example(
             f"schedule_take_off_{name}",
-            ScheduleTakeOffOperator,
-            {"noted": noted},
+            SchedulePauseOperator,
+            {"snapshot": noted},
             changed("taken_off", id=noted["id"]),
         )
         for name, noted in (*_notes("own").items(), ("paused", _switched("pause")))
@@ -161,9 +161,9 @@ EXAMPLES = [
     *(
         Example(
             f"schedule_put_back_{name}",
-            SchedulePutBackOperator,
-            {"noted": noted, "if_changed": "fail"},
-            changed("put_back", id=noted["id"]),
+            ScheduleRestoreOperator,
+            {"snapshot": noted, "if_changed": "fail"},
+            changed("restore", id=noted["id"]),
         )
         for name, noted in (*_notes("back").items(), ("paused", _switched("resume")))
     ),

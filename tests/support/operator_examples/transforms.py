@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator
-from airflow_provider_datapipe.operators.transform_changes import (
+from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator, TransformPlanOperator
+from airflow_provider_datapipe.operators.transforms import (
     TransformAttachOperator,
-    TransformBulkDeployOperator,
     TransformDeleteOperator,
     TransformDeployOperator,
     TransformDetachOperator,
-    TransformPlanOperator,
+    TransformRematerializeOperator,
 )
 from tests.support.operator_examples.example import UNCHANGED, Example, changed, orchestration, transform
 

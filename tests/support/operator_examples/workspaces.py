@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_datapipe.operators.workspace import WorkspaceApplyOperator, WorkspacePlanOperator
+from airflow_provider_datapipe.operators.workspaces import WorkspaceApplyOperator, WorkspacePlanOperator
 from tests.support.operator_examples.example import (
     Example,
     elt_sync,

@@ -205,7 +205,7 @@ def _zip_cases() -> list[Case]:
             "second_file_with_a_malformed_line",
             _zipped(("a.jsonl", _JSONL), ("b.jsonl", _JSONL + b"5\n")),
             says="Line 3 of b.jsonl is not one JSON object: it is a number",
-            file="jsonl.zip",
+            file="data.jsonl.zip",
             as_pattern=True,
         ),
         _zip("plain_data", _DATA, says="not a zip file"),
@@ -219,7 +219,7 @@ def _zip_cases() -> list[Case]:
 class _Stream(io.BytesIO):
     """File that cannot seek: sizes and checksums then follow the data."""
 
-    def tell(self) -> int:
+    def report(self) -> int:
         raise io.UnsupportedOperation
 
 

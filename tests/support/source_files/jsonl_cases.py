@@ -104,7 +104,6 @@ def _files() -> list[Case]:
     values = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
     return [
         _malformed("no_byte", b""),
-        _malformed("only_blank_lines", "\n\n \n"),
         _valid("without_the_last_newline", data.removesuffix("\n")),
         _valid("crlf", data.replace("\n", "\r\n")),
         _ambiguous("lf_and_crlf", data + data.replace("\n", "\r\n"), why="JSON Lines has LF; CR is white space."),
@@ -131,10 +130,10 @@ def _files() -> list[Case]:
         _malformed(
             "invalid_utf_8_beyond_the_sample", _rows(MANY).encode() + b'{"id": 10, "name": "\xff"}\n', at=MANY + 1
         ),
-        _limited("text_of_20_mb", _rows(9, line5=_line({"id": 5, "name": "x" * 20_000_000}).strip()), at=5),
+        _limited("text_of_17_mb", _rows(9, line5=_line({"id": 5, "name": "x" * 17_000_000}).strip()), at=5),
         _valid(
-            "text_of_20_mb_is_given",
-            _rows(9, line5=_line({"id": 5, "name": "x" * 20_000_000}).strip()),
+            "text_of_17_mb_is_given",
+            _rows(9, line5=_line({"id": 5, "name": "x" * 17_000_000}).strip()),
             options={"maximum_object_size": 30_000_000},
         ),
         _valid("line_separators_of_unicode", _line({"id": 1, "name": "a\u2028b\x85c"})),
@@ -148,7 +147,6 @@ def _keys() -> list[Case]:
         _keys_differ("key_twice", twice, at=1, before=_rows(2)),
         _keys_differ("key_twice_in_a_nested_object", '{"id": 1, "s": {"a": 1, "a": 2}}\n', at=1),
         _no_column("keys_that_differ_in_case", '{"id": 1, "ID": 2}\n{"id": 3, "ID": 4}\n', before='{"id": 1}\n'),
-        _no_column("nested_keys_that_differ_in_case", '{"id": 1, "s": {"a": 1, "A": 2}}\n'),
         _no_column("empty_key", '{"": 1, "id": 2}\n{"": 3, "id": 4}\n', at=1, before='{"id": 1}\n'),
         _malformed("objects_without_keys", "{}\n{}\n", why="There is no column."),
         _valid("keys_that_are_missing", '{"id": 1}\n{"name": "b"}\n{"id": 3, "name": "c"}\n'),

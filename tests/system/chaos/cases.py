@@ -223,7 +223,7 @@ class Case:
         """Return the rules of its fault for the service."""
         if self.fault is None or (self.victims and not self.is_held):
             return []
-        look = {"method": "GET", "path": "/**", "resource_id": self.struck}
+        poll = {"method": "GET", "path": "/**", "resource_id": self.struck}
         post = {"method": "POST", "path": _STARTERS[self.kind], "resource_id": self.struck}
         if self.fault in OPTION_FAULTS:
             assert self.option is not None
@@ -231,11 +231,11 @@ class Case:
         if held := SERVER_FAULTS.get(self.fault):
             return [{**post, **held}]
         if self.fault in LOOK_FAULTS:
-            return [{**look, **FAULTS[self.fault]}]
+            return [{**poll, **FAULTS[self.fault]}]
         rules = [{**post, **FAULTS[self.fault]}]
         if self.fault == LOST_TWICE:
             # As if the key had just been changed. The look before the request is answered.
-            rules.append({**look, "status": 401, "skip": 1})
+            rules.append({**poll, "status": 401, "skip": 1})
         return rules
 
     def behaviour(self) -> dict[str, dict[str, Any]]:

@@ -63,8 +63,10 @@ class Verdict:
 
     def __str__(self) -> str:
         case = self.case
-        told = f"{case.task_id} ({case.trouble}{'; its run fails' if case.fails else ''}; runs take {case.duration} s)"
-        return "\n".join([told, *(f"  * {fault}" for fault in self.faults), self.evidence])
+        reported = (
+            f"{case.task_id} ({case.trouble}{'; its run fails' if case.fails else ''}; runs take {case.duration} s)"
+        )
+        return "\n".join([reported, *(f"  * {fault}" for fault in self.faults), self.evidence])
 
 
 def service_of(cases: Sequence[Case], folder: Path) -> LocalService:
@@ -172,11 +174,11 @@ class Wave:
         for victims in {case.victims for case in left}:
             alike = [case for case in left if case.victims == victims]
             waiting = [case for case in alike if self._is_waiting(case, states[case.task_id])]
-            looks = self._looks_at_waiting.get(victims, 0) + bool(waiting)
+            schedule = self._looks_at_waiting.get(victims, 0) + bool(waiting)
             # One kill for all of them, if they do not keep each other waiting.
             all_there = all(case in waiting or states[case.task_id] in ENDED for case in alike)
-            kill = waiting and (all_there or looks > PATIENCE)
-            self._looks_at_waiting[victims] = 0 if kill else looks
+            kill = waiting and (all_there or schedule > PATIENCE)
+            self._looks_at_waiting[victims] = 0 if kill else schedule
             if kill:
                 self._kill(waiting)
 
@@ -243,14 +245,14 @@ class Wave:
         for run, end in zip(runs, ["chunk_completed"] * slices + ends, strict=False):
             if run["finished_at"] is None or run["status"].lower() != end:
                 yield f"run {run['run_id']} of {resource} is {run['status']}, not {end}"
-        told = result or {}
+        reported = result or {}
         if case.kind == "elt_sync":
-            told = {one["resource_id"]: one for one in told.get("streams", {}).values()}.get(resource, {})
+            reported = {one["resource_id"]: one for one in reported.get("streams", {}).values()}.get(resource, {})
         outcome = "failed" if ends[-1] == "failed" else "partial" if case.option == RETRY else "succeeded"
-        if told.get("outcome") != outcome:
-            yield f"the task told of {resource}: {told.get('outcome')}, not {outcome}"
-        if runs and told.get("run_id") != runs[-1]["run_id"]:
-            yield f"the task told of the run {told.get('run_id')} of {resource}, not {runs[-1]['run_id']}"
+        if reported.get("outcome") != outcome:
+            yield f"the task told of {resource}: {reported.get('outcome')}, not {outcome}"
+        if runs and reported.get("run_id") != runs[-1]["run_id"]:
+            yield f"the task told of the run {reported.get('run_id')} of {resource}, not {runs[-1]['run_id']}"
 
     def _left_out(self, case: Case, resource: str, runs: list[dict[str, Any]]) -> Iterator[str]:
         """Return True if the run of a resource did not perform its option."""

@@ -15,9 +15,10 @@ from airflow_provider_datapipe.assets import (
     run_of,
     transform_asset,
 )
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformRematerializeOperator
 
 CONNECTION: dict[str, Any] = {"datapipe_conn_id": "datapipe_assets"}
 MODES: dict[str, dict[str, Any]] = {"deferred": {"deferrable": True}, "blocking": {"deferrable": False}}

@@ -8,7 +8,7 @@ from airflow.sdk import DAG
 from tests.support.documents import blocks
 
 (PAGE,) = [
-    block.text for block in blocks() if block.page == "docs/changes.md" and "operators.connection import" in block.text
+    block.text for block in blocks() if block.page == "docs/changes.md" and "operators.connections import" in block.text
 ]
 
 with DAG(

@@ -23,20 +23,21 @@ from airflow.sdk import DAG, get_parsing_context
 
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.operators.base import DatapipeRunOperator
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 from airflow_provider_datapipe.runs.errors import RunFailedError
-from airflow_provider_datapipe.runs.wait import EndReason
+from airflow_provider_datapipe.runs.wait import WaitOutcomeReason
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.api.request import Request
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.records import Store
     from airflow_provider_datapipe.runs.start import StartPolicy
+    from airflow_provider_datapipe.runs.task_state import AirflowTaskStateStore
 
 T = TypeVar("T")
 
@@ -93,7 +94,7 @@ class Doom:
 class DoomedRecords:
     """Task state with a possible kill before and after each change."""
 
-    def __init__(self, records: Store, doom: Doom) -> None:
+    def __init__(self, records: AirflowTaskStateStore, doom: Doom) -> None:
         self._records = records
         self._doom = doom
 
@@ -182,7 +183,7 @@ class DoomedOperator(DatapipeRunOperator):
     def _end(self, error: RunFailedError) -> NoReturn:
         """A try after a run that failed starts another one, as it should. Here each task is to end with its first."""
         ended = self._under_way.ended if self._under_way else []
-        if any(end.reason is not EndReason.RUN_OVER for end in ended):
+        if any(end.reason is not WaitOutcomeReason.RUN_OVER for end in ended):
             # A stream of a sync has not had its run yet.
             raise error
         raise AirflowFailException(str(error)) from error
@@ -201,7 +202,7 @@ class DoomedOperator(DatapipeRunOperator):
         return DoomedHook(self.datapipe_conn_id, self._doom, rival=self.rival)
 
     def _start_policy(self) -> StartPolicy:
-        return replace(super()._start_policy(), settle=self.settle, look_interval=1)
+        return replace(super()._start_policy(), lost_response_timeout=self.settle, search_interval=1)
 
 
 class DoomedStream(DoomedOperator, EltStreamRunOperator):

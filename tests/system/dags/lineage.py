@@ -8,8 +8,8 @@ import pendulum
 from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 from airflow.sdk import DAG, task
 
-from airflow_provider_datapipe.operators.query import QueryPreviewOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 
 COUNT = "SELECT count(*) AS airlines FROM {{raw.nycflights.airlines}}"
 

@@ -14,8 +14,8 @@ from airflow.sdk.definitions.deadline import (  # type: ignore[attr-defined]  # 
 )
 
 from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotifier
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
 
 START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "schedule": None, "catchup": False}
 CONNECTION: dict[str, Any] = {"datapipe_conn_id": "datapipe_notifying", "poll_interval": 0.5}

@@ -10,11 +10,11 @@ from typing import Any
 import pendulum
 from airflow.sdk import DAG, get_current_context, task
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.schedule import owned_schedule
-from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.schedules import paused_schedule
+from airflow_provider_datapipe.operators.transforms import TransformRematerializeOperator
 
 ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2026, 1, 1),
@@ -52,10 +52,10 @@ def work() -> None:
 
 with (
     DAG(dag_id="schedules_all", **ARGUMENTS),
-    owned_schedule("sync", elt_sync_id="all", cron_schedule="0 3 * * *"),
-    owned_schedule("model", transform_name="all", folder_path="schedules"),
-    owned_schedule("export", reverse_etl_sync_id="all"),
-    owned_schedule("nightly", orchestration_name="all"),
+    paused_schedule("sync", elt_sync_id="all", cron_schedule="0 3 * * *"),
+    paused_schedule("model", transform_name="all", folder_path="schedules"),
+    paused_schedule("export", reverse_etl_sync_id="all"),
+    paused_schedule("nightly", orchestration_name="all"),
 ):
     (
         EltStreamRunOperator(task_id="load", stream_id="all")
@@ -70,5 +70,5 @@ for end, (what, retries) in ENDS.items():
         if what == "elt_sync_id":
             # The service does not show it while the sync is attached.
             owned["cron_schedule"] = "0 3 * * *"
-        with owned_schedule("it", task_arguments={"retries": retries}, **owned):
+        with paused_schedule("it", task_arguments={"retries": retries}, **owned):
             work()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
 
 ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2026, 1, 1),

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
 
 POLICIES: tuple[Literal["leave", "disable"], ...] = ("leave", "disable")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pendulum
 from airflow.sdk import DAG, task
 
-from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from airflow_provider_datapipe.operators.webhooks import WebhookIngestOperator
 
 ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2026, 1, 1),

@@ -8,7 +8,7 @@ from typing import Any
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.workspace import WorkspaceApplyOperator, WorkspacePlanOperator
+from airflow_provider_datapipe.operators.workspaces import WorkspaceApplyOperator, WorkspacePlanOperator
 
 ARGUMENTS: dict[str, Any] = {
     # Beside this file.

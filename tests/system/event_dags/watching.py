@@ -38,9 +38,9 @@ for name, asset in ASSETS.items():
         if name == "built":
 
             @task
-            def told(triggering_asset_events: Any = None) -> list[dict[str, Any]]:
+            def reported(triggering_asset_events: Any = None) -> list[dict[str, Any]]:
                 return [event.extra["payload"] for events in triggering_asset_events.values() for event in events]
 
-            told()
+            reported()
         else:
             EmptyOperator(task_id="nothing")

@@ -8,9 +8,10 @@ import pendulum
 from airflow.sdk import DAG, task
 
 from airflow_provider_datapipe.assets import elt_stream_asset, run_of
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.query_previews import DatapipeCheckOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 
 START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "catchup": False}
 CONNECTION = "datapipe_default"

@@ -7,7 +7,7 @@ from typing import Any
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
 from tests.system.latency.baseline import SleepOperator
 
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
 
 plan = json.loads(Path(__file__).with_name("short_runs.json").read_text(encoding="utf-8"))
 

@@ -11,8 +11,8 @@ from airflow.providers.standard.sensors.date_time import DateTimeSensorAsync
 from airflow.sdk import DAG, BaseOperator, get_parsing_context
 from airflow.triggers.base import StartTriggerArgs
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
 
 OPERATORS: dict[str, type[BaseOperator]] = {
     "elt_stream": EltStreamRunOperator,
@@ -26,7 +26,7 @@ def deferred(kind: str, reference: dict[str, Any], interval: float | None) -> Ba
     resource = "stream_id" if kind == "elt_stream" else "orchestration_id"
     arguments: dict[str, Any] = {"task_id": reference["resource_id"], resource: reference["resource_id"]}
     task = OPERATORS[kind](**arguments)
-    batch = {"kind": kind, "queued": [], "waiting": [reference], "hindered": [], "ended": [], "at_a_time": None}
+    batch = {"kind": kind, "queued": [], "waiting": [reference], "blocked": [], "ended": [], "at_a_time": None}
     task.start_from_trigger = True
     task.start_trigger_args = StartTriggerArgs(
         trigger_cls=TRIGGER,

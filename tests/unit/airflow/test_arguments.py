@@ -20,16 +20,16 @@ from airflow_provider_datapipe.durations import parse_duration
 from airflow_provider_datapipe.notifications import describe, failure
 from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotifier
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.elt_changes import EltSyncUpdateOperator
-from airflow_provider_datapipe.operators.query import QueryPreviewOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.reverse_etl_changes import (
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator, EltSyncUpdateOperator
+from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import (
+    ReverseEtlRunOperator,
     ReverseEtlSyncCreateOperator,
     ReverseEtlSyncUpdateOperator,
 )
-from airflow_provider_datapipe.operators.schedule import owned_schedule
-from airflow_provider_datapipe.operators.workspace import WorkspacePlanOperator
+from airflow_provider_datapipe.operators.schedules import paused_schedule
+from airflow_provider_datapipe.operators.workspaces import WorkspacePlanOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor
 from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
 from airflow_provider_datapipe.task_groups import DatapipeTaskGroup
@@ -40,7 +40,7 @@ from tests.unit.airflow.test_classes import CONCRETE, make, own_parameters
 #: Arguments that take values of any type, and the reason.
 ANY_TYPE = {
     "bridge": "the result of a task",
-    "noted": "the result of a task",
+    "snapshot": "the result of a task",
     "notifiers": "notifiers and callbacks",
     "pass_value": "a number or a text, compared with the result of SQL",
     "records": "records of any form; checked when the task runs",
@@ -55,7 +55,7 @@ ANY_TYPE_OF_FUNCTIONS = {
     "select": "a text, a list or a function; checked with the snapshot",
 }
 #: Functions of these modules that the provider and Airflow call, not DAG files.
-INTERNAL = {"alias_of", "asset_of", "declared", "run_of", "sanitize_uri", "tell", "tell_of"}
+INTERNAL = {"alias_of", "asset_of", "declared", "run_of", "sanitize_uri", "report", "report_of"}
 UPDATE = {"reverse_etl_sync_id": "s", "enabled": True, "wait_for_run": "{{ params.wait }}"}
 #: Classes whose instances DAG files receive.
 RESULTS = {"Failure"}
@@ -248,7 +248,7 @@ def functions() -> list[Any]:
         if name[0] != "_" and getattr(found, "__module__", "") == module.__name__ and name not in INTERNAL
         if inspect.isfunction(found) or (inspect.isclass(found) and found.__name__ not in RESULTS)
     ]
-    return [owned_schedule, *public]
+    return [paused_schedule, *public]
 
 
 def parameters_of_functions() -> list[Any]:

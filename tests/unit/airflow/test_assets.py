@@ -18,22 +18,23 @@ from airflow_provider_datapipe.assets import (
     elt_stream_asset,
     elt_sync_asset,
     orchestration_asset,
+    report,
     reverse_etl_sync_asset,
     run_of,
-    tell,
     transform_asset,
 )
 from airflow_provider_datapipe.get_provider_info import get_provider_info
 from airflow_provider_datapipe.operators.base import DatapipeRunOperator
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.query import QueryPreviewOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
-from airflow_provider_datapipe.operators.transform_changes import (
-    TransformBulkDeployOperator,
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator, TransformPlanOperator
+from airflow_provider_datapipe.operators.transforms import (
     TransformDeployOperator,
-    TransformPlanOperator,
+    TransformPublishOperator,
+    TransformRematerializeOperator,
 )
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
 from tests.support.airflow_versions import dag_serialization
@@ -178,11 +179,11 @@ def test_only_what_was_published_is_new() -> None:
         "a/broken": {"id": "3", "result": "failed", "published": True, "error": "no such table"},
     }
     alias, events = alias_of("transform"), OutletEventAccessors()
-    tell([alias], events, "c", {"outcome": "partial", "counts": {}, "transforms": items})
-    tell([alias], events, "c", result(kind="transform", resource_id="4", published=False))
-    tell([alias], events, "c", result(kind="transform", resource_id="5", published=True))
-    told = [event.dest_asset_key.uri for event in events[alias].asset_alias_events]
-    assert told == ["datapipe://c/transforms/1", "datapipe://c/transforms/5"]
+    report([alias], events, "c", {"outcome": "partial", "counts": {}, "transforms": items})
+    report([alias], events, "c", result(kind="transform", resource_id="4", published=False))
+    report([alias], events, "c", result(kind="transform", resource_id="5", published=True))
+    reported = [event.dest_asset_key.uri for event in events[alias].asset_alias_events]
+    assert reported == ["datapipe://c/transforms/1", "datapipe://c/transforms/5"]
 
 
 @pytest.mark.parametrize("how", ["task", "task's defaults", "group", "dag"])
@@ -206,17 +207,17 @@ def test_mapped_tasks_have_the_alias_when_parsed_and_executed(how: str) -> None:
 
 def test_an_event_has_the_run() -> None:
     events = OutletEventAccessors()
-    tell([Asset("mine"), elt_stream_asset("orders")], events, "datapipe_default", result())
+    report([Asset("mine"), elt_stream_asset("orders")], events, "datapipe_default", result())
     (event,) = events._dict.values()
     assert event.extra == {name: value for name, value in result().items() if name != "attached"}
     assert run_of(SimpleNamespace(extra=event.extra))["run_id"] == "r1"
     # An asset that was not known when the DAG was parsed comes through the alias.
-    tell([STREAMS], events, "datapipe_default", result())
+    report([STREAMS], events, "datapipe_default", result())
     (aliased,) = events[STREAMS].asset_alias_events
     assert (aliased.dest_asset_key.uri, aliased.extra["rows_synced"]) == (STREAM, 7)
     # Without the alias there is no other asset.
     others = OutletEventAccessors()
-    tell([Asset("mine")], others, "datapipe_default", result())
+    report([Asset("mine")], others, "datapipe_default", result())
     assert len(others) == 0
 
 
@@ -226,7 +227,7 @@ def test_a_sync_reports_itself_and_the_loaded_streams() -> None:
         "orders": result(),
         "items": result(resource_id="items", name="items", outcome="failed", error="no file"),
     }
-    tell(
+    report(
         [elt_sync_asset("shop"), STREAMS],
         events,
         "datapipe_default",
@@ -243,9 +244,9 @@ def test_a_sync_reports_itself_and_the_loaded_streams() -> None:
             "items": {"run_id": "r1", "outcome": "failed", "rows_synced": 7},
         },
     }
-    (told,) = events[STREAMS].asset_alias_events
-    assert told.dest_asset_key.uri == STREAM
-    assert told.extra["sync_id"] == "shop"
+    (reported,) = events[STREAMS].asset_alias_events
+    assert reported.dest_asset_key.uri == STREAM
+    assert reported.extra["sync_id"] == "shop"
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ import pytest
 from airflow.sdk import DAG, BaseOperator
 
 from airflow_provider_datapipe.get_provider_info import get_provider_info
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
 from tests.support.airflow_versions import dag_serialization
 from tests.support.operator_examples import EXAMPLES
@@ -171,7 +172,7 @@ def test_wrong_arguments_are_refused_when_the_dag_is_parsed(
 @pytest.mark.parametrize("value", ["", "None"])
 def test_an_id_that_renders_to_nothing_is_said(value: str) -> None:
     with pytest.raises(ValueError, match="stream_id is empty"):
-        next(EltStreamRunOperator(task_id="t", stream_id=value)._target())
+        EltStreamRunOperator(task_id="t", stream_id=value)._target().send(None)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_an_id_that_renders_to_nothing_is_said(value: str) -> None:
 def test_records_may_come_from_a_template(given: Any, expected: Any) -> None:
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)
     with pytest.raises(StopIteration) as stopped:
-        next(task._target())
+        task._target().send(None)
     assert stopped.value.value.options["retry_failed_records"] == expected
 
 
@@ -188,4 +189,4 @@ def test_records_may_come_from_a_template(given: Any, expected: Any) -> None:
 def test_a_text_is_no_list_of_records(given: str) -> None:
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)
     with pytest.raises(ValueError, match="retry_failed_records must be"):
-        task._target()
+        _ = task._target()

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_provider_datapipe.runs.condition import Check
+from airflow_provider_datapipe.runs.conditions.base import Check
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from tests.support import responses
 from tests.support.scripted_server import Reply, ScriptedServer
@@ -27,7 +27,7 @@ def count(number: int) -> Reply:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten all waits."""
-    monkeypatch.setattr("airflow_provider_datapipe.runs.contact._SHORTEST", 0.05)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.backoff._SHORTEST", 0.05)
 
 
 def event_of(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_it_looks_until_the_condition_is_met_whatever_goes_wrong(monkeypatch: py
 def test_permanent_failures_are_left_to_the_worker(
     script: list[Reply], arguments: dict[str, Any], status: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_provider_datapipe.runs.patience.GRACE", 0.3)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.sensor_backoff.GRACE", 0.3)
     with ScriptedServer(script) as server:
         assert event_of(server, monkeypatch, **arguments)["status"] == status
     assert len(server.seen) == least if least <= len(script) else len(server.seen) >= least
@@ -96,7 +96,7 @@ def test_contact_that_is_lost_for_long_ends_it(monkeypatch: pytest.MonkeyPatch) 
     class Impatient:
         contact_limit = 0.3
 
-    monkeypatch.setattr("airflow_provider_datapipe.runs.patience.WaitPolicy", Impatient)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.sensor_backoff.WaitPolicy", Impatient)
     with ScriptedServer([DOWN]) as server:
         event = event_of(server, monkeypatch)
     assert event["status"] == "error"
@@ -104,13 +104,13 @@ def test_contact_that_is_lost_for_long_ends_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_datapipe.runs.progress._SHORTEST_GAP", 0.05)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.log_lines.progress._SHORTEST_GAP", 0.05)
     going = {"id": "r", "reverse_etl_sync_id": "e", "started_at": "2026-01-01T00:00:00.000Z", "status": "RUNNING"}
-    told: list[str] = []
+    reported: list[str] = []
     monkeypatch.setattr(
         DatapipeConditionTrigger,
         "log",
-        Mock(info=lambda line, *_: told.append(line), log=lambda _, line: told.append(line)),
+        Mock(info=lambda line, *_: reported.append(line), log=lambda _, line: reported.append(line)),
     )
     with ScriptedServer([Reply(body=going)]) as server:
         deadline = time.time() + 1.5
@@ -124,9 +124,9 @@ def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
             run_id="r",
         )
     assert event["status"] == "timeout"
-    assert told[0].startswith("Waiting: ")
-    assert len(told) > 2
-    assert all(line.startswith("reverse ETL sync e, run r: running for ") for line in told[1:]), told
+    assert reported[0].startswith("Waiting: ")
+    assert len(reported) > 2
+    assert all(line.startswith("reverse ETL sync e, run r: running for ") for line in reported[1:]), reported
 
 
 def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.runs import desk as desk_module
-from airflow_provider_datapipe.runs.desk import Member, Report
-from airflow_provider_datapipe.runs.feeds import Interest
+from airflow_provider_datapipe.runs.events import event_poller as desk_module
+from airflow_provider_datapipe.runs.events.event_poller import EventBatch, Subscriber
+from airflow_provider_datapipe.runs.events.event_sources import Subscription
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.triggers import events
 from airflow_provider_datapipe.triggers.events import (
@@ -125,7 +125,7 @@ async def running() -> AsyncIterator[Runner]:
             await runner.stop(number)
         await runner.manager.stop_all()
     # The clients are closed, and nobody looks any more.
-    assert desk_module._DESKS.get(asyncio.get_running_loop(), {}) == {}
+    assert desk_module._POLLERS.get(asyncio.get_running_loop(), {}) == {}
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -231,7 +231,7 @@ async def test_a_crash_between_event_and_cursor_repeats_the_event(monkeypatch: p
             runner.start(1, watcher(store))
             await until(lambda: bool(runner.events))
             runner.confirm()
-            await until(lambda: "r2" in store.cursor["told"])
+            await until(lambda: "r2" in store.cursor["reported"])
         asked = len(server.seen)
         async with running() as runner:
             runner.start(1, watcher(store))
@@ -245,10 +245,12 @@ async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pyt
         for number in range(20):
             runner.start(number, watcher(outcomes=["failed"] if number % 2 else ["succeeded"], poll_interval=300))
         await until(lambda: len(server.seen) >= 1)
-        desk = desk_module._DESKS[asyncio.get_running_loop()][CONNECTION]
-        await until(lambda: all(member.cursor for unit in desk._units.values() for member in unit.members))
-        members = sum(len(unit.members) for unit in desk._units.values())
-        assert members == 20
+        poller = desk_module._POLLERS[asyncio.get_running_loop()][CONNECTION]
+        await until(
+            lambda: all(subscriber.cursor for unit in poller._units.values() for subscriber in unit.subscribers)
+        )
+        subscribers = sum(len(unit.subscribers) for unit in poller._units.values())
+        assert subscribers == 20
         # All of them come at once, or some while the first look is under way.
         assert len(server.seen) <= 3
 
@@ -264,8 +266,8 @@ async def test_a_leaving_watcher_takes_nothing_from_the_others(monkeypatch: pyte
         server._script[:] = [page(1, 2)]
         await until(lambda: bool(runner.events))
         runner.confirm()
-        await until(lambda: "r2" in stores[1].cursor["told"])
-    assert "r2" not in stores[0].cursor["told"]
+        await until(lambda: "r2" in stores[1].cursor["reported"])
+    assert "r2" not in stores[0].cursor["reported"]
     assert [number for number, _ in runner.events] == [1]
 
 
@@ -284,8 +286,8 @@ async def test_a_watcher_that_leaves_during_a_report_gets_all_again(monkeypatch:
         server._script[:] = [page(1, 2, 3, 4, 5, 6)]
         await until(lambda: len(runner.events) == 6)
         runner.confirm()
-        await until(lambda: "r4" in stores[1].cursor["told"])
-        assert "r2" not in stores[0].cursor["told"]
+        await until(lambda: "r4" in stores[1].cursor["reported"])
+        assert "r2" not in stores[0].cursor["reported"]
         # It comes back, perhaps on another triggerer.
         runner.start(0, watcher(stores[0]))
         server._script[:] = [page(1, 2, 3, 4, 5, 6, 7)]
@@ -293,28 +295,28 @@ async def test_a_watcher_that_leaves_during_a_report_gets_all_again(monkeypatch:
     assert [event["run_id"] for number, event in runner.events if number == 0][2:6] == ["r2", "r3", "r4", "r5"]
 
 
-def member(store: Store) -> Member:
+def subscriber(store: Store) -> Subscriber:
     async def keep(cursor: dict[str, Any]) -> None:
         await store.aset("key", cursor)
 
-    return Member("reverse_etl", "r", Interest("r"), outcomes=["succeeded"], poll_interval=1, store=keep)
+    return Subscriber("reverse_etl", "r", Subscription("r"), outcomes=["succeeded"], poll_interval=1, store=keep)
 
 
 async def test_the_cursor_of_a_watcher_that_left_early_is_not_stored() -> None:
     stores = [Store(), Store()]
-    there, gone = (member(store) for store in stores)
-    report = Report({each: ([{"run_id": "r1"}], {"told": "r1"}) for each in (there, gone)})
+    there, gone = (subscriber(store) for store in stores)
+    report = EventBatch({each: ([{"run_id": "r1"}], {"reported": "r1"}) for each in (there, gone)})
     report.take(there)
     await report.confirm()
-    assert [store.kept for store in stores] == [{"key": {"told": "r1"}}, {}]
+    assert [store.kept for store in stores] == [{"key": {"reported": "r1"}}, {}]
 
 
 async def test_a_held_back_event_is_not_sent_to_a_watcher_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 0.05)
-    sent: list[Report] = []
-    stays, goes = member(Store()), member(Store())
+    sent: list[EventBatch] = []
+    stays, goes = subscriber(Store()), subscriber(Store())
     for each in (goes, stays):
-        part = each.give([{"run_id": "r1"}, {"run_id": "r2"}], {"told": "r2"}, sent.append)
+        part = each.give([{"run_id": "r1"}, {"run_id": "r2"}], {"reported": "r2"}, sent.append)
         # The cursor covers more than is told now.
         assert part == ([{"run_id": "r1"}], None)
     goes.leave()
@@ -423,9 +425,9 @@ async def test_alone_it_gives_the_same_and_leaves_nothing(monkeypatch: pytest.Mo
         stream: Any = watcher(store).run()
         event = await anext(stream)
         assert event.payload["run_id"] == "r2"
-        assert "r2" not in store.cursor["told"]
+        assert "r2" not in store.cursor["reported"]
         following = asyncio.ensure_future(anext(stream))
-        await until(lambda: "r2" in store.cursor["told"])
+        await until(lambda: "r2" in store.cursor["reported"])
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         await stream.aclose()
@@ -442,4 +444,4 @@ async def test_watchers_restart_if_events_are_not_stored_in_time(
         runner.start(1, watcher(store))
         await until(runner.tasks[1].done)
         assert runner.tasks.pop(1).exception() is not None
-        assert "r2" not in store.cursor["told"]
+        assert "r2" not in store.cursor["reported"]

@@ -28,7 +28,7 @@ def test_the_table_has_each_example_and_the_page_its_source() -> None:
 
 @pytest.mark.slow
 def test_the_shop_can_be_tried_as_the_page_says() -> None:
-    init, serve, run, look = (block.text.strip() for block in blocks() if block.page == PAGE)
+    init, serve, run, poll = (block.text.strip() for block in blocks() if block.page == PAGE)
     port = ReservedPort()
     with Workspace("datapipe-examples-") as workspace:
         here = workspace.path
@@ -49,7 +49,7 @@ def test_the_shop_can_be_tried_as_the_page_says() -> None:
         bash(run.replace("8484", str(port.number)), here, env)
         assert (here / "shop-airflow/airflow.db").exists()
         assert not (here / "airflow").exists()
-        shown = bash(look, here, env)
+        shown = bash(poll, here, env)
         service.stop()
         assert service.exit_status == 0
     port.release()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.models import RunRef
 from tests.support.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ CONNECTION = "datapipe_first"
 RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
 GOING = Reply(body=RUN | {"status": "RUNNING"})
 DONE = Reply(body=RUN | {"status": "COMPLETED", "finished_at": "2026-01-01T00:00:09.000Z"})
-WAITING = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r1")]).as_dict()
+WAITING = Batch("elt_stream", waiting=[RunRef("elt_stream", "s", "orders", run_id="r1")]).as_dict()
 RUN_TRIGGER = {
     "module": "airflow_provider_datapipe.triggers.run",
     "name": "DatapipeRunTrigger",

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
-from airflow_provider_datapipe.operators.elt_changes import EltStreamDeleteOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
-from airflow_provider_datapipe.operators.query import QueryPreviewOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator
-from airflow_provider_datapipe.operators.transform_changes import TransformDeployOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamDeleteOperator, EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
+from airflow_provider_datapipe.operators.transforms import TransformDeployOperator, TransformPublishOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 
 

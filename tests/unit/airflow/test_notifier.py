@@ -15,21 +15,21 @@ from airflow.providers.common.compat.sdk import mask_secret
 from airflow.sdk import DAG, BaseNotifier
 
 from airflow_provider_datapipe.links import ADDRESS
-from airflow_provider_datapipe.notifications.describe import describe_failure, failure_of, tell_of
+from airflow_provider_datapipe.notifications.describe import describe_failure, failure_of, report_of
 from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotifier
 from airflow_provider_datapipe.notifications.post import NotPostedError, post
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.errors import LostContactError, RunPartialError
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.verdict import error_of, result_of
-from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.runs.results import build_run_result, exception_for
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.support.raw_server import RawServer
 from tests.support.scripted_server import Reply, ScriptedServer
 
 LINK = "https://app.example.com/reverse_etl_syncs/crm"
 LOG = "https://airflow.example.com/dags/shop/runs/r/tasks/send"
-CRM = Reference("reverse_etl", "crm", "crm", run_id="run-7")
+CRM = RunRef("reverse_etl", "crm", "crm", run_id="run-7")
 RECORDS = [{"record_id": f"customer-{number}", "error": f"no e-mail <!channel> & {number}"} for number in range(5)]
 NO_CONTEXT: list[Any] = [
     {},
@@ -46,17 +46,17 @@ def instance(**more: Any) -> Any:
     return SimpleNamespace(**known | more)
 
 
-def partial_end() -> End:
-    result: Any = {**result_of(End(EndReason.RUN_OVER, CRM, Outcome.PARTIAL))}
+def partial_end() -> WaitOutcome:
+    result: Any = {**build_run_result(WaitOutcome(WaitOutcomeReason.RUN_OVER, CRM, Outcome.PARTIAL))}
     result |= {"rows_synced": 1200, "rows_failed": 5, "rows_total": 1205}
     quote = "for example " + "; ".join(f"record {one['record_id']}: {one['error']}" for one in RECORDS[:3])
-    return End(EndReason.RUN_OVER, CRM, Outcome.PARTIAL, result, quote, RECORDS)
+    return WaitOutcome(WaitOutcomeReason.RUN_OVER, CRM, Outcome.PARTIAL, result, quote, RECORDS)
 
 
 def of_partial_run(**more: Any) -> dict[str, Any]:
     end = partial_end()
     task = SimpleNamespace(_under_way=Batch("reverse_etl", ended=[end]), **{ADDRESS: LINK})
-    return {"ti": instance(), "task": task, "exception": error_of(end), **more}
+    return {"ti": instance(), "task": task, "exception": exception_for(end), **more}
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_the_failure_is_named_where_airflow_does_not_name_it() -> None:
 
 
 def test_a_task_that_ran_elsewhere_has_left_what_it_knew() -> None:
-    left = {"return_value": result_of(partial_end()), "_link_DatapipeLink": LINK}
+    left = {"return_value": build_run_result(partial_end()), "_link_DatapipeLink": LINK}
     pulled: list[tuple[Any, ...]] = []
 
     def pull(*, task_ids: str, map_indexes: int, key: str) -> Any:
@@ -118,7 +118,9 @@ def test_a_task_that_ran_elsewhere_has_left_what_it_knew() -> None:
 
 def test_of_many_runs_some_are_told() -> None:
     ends = [
-        End(EndReason.RUN_OVER, Reference("elt_stream", str(number), f"s{number}", run_id="r"), Outcome.FAILED)
+        WaitOutcome(
+            WaitOutcomeReason.RUN_OVER, RunRef("elt_stream", str(number), f"s{number}", run_id="r"), Outcome.FAILED
+        )
         for number in range(9)
     ]
     failure = failure_of({"ti": instance(), "task": SimpleNamespace(_under_way=Batch("elt_stream", ended=ends))})
@@ -161,7 +163,7 @@ def test_it_is_short_on_few_lines_and_shows_no_secret() -> None:
 
 @pytest.mark.parametrize("context", NO_CONTEXT)
 def test_something_is_told_whatever_is_missing(context: Any) -> None:
-    assert "failed." in tell_of(context).text
+    assert "failed." in report_of(context).text
     DatapipeFailureNotifier(notifier=lambda known: None)(context)
 
 
@@ -224,23 +226,23 @@ def test_it_is_handed_on_to_another_notifier() -> None:
             self.message = "{{ failure.title }} {{ failure.error }}"
 
         def notify(self, context: Any) -> None:
-            told.append(self.message)
+            reported.append(self.message)
 
-    told: list[str] = []
+    reported: list[str] = []
     context = {"ti": instance(), "exception": ValueError("{{ 7 * 6 }}")}
     DatapipeFailureNotifier(notifier=Other())(context)
-    assert told == ["Task send of DAG shop, run r, try 2 failed. ValueError: {{ 7 * 6 }}"]
+    assert reported == ["Task send of DAG shop, run r, try 2 failed. ValueError: {{ 7 * 6 }}"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_the_other_notifier_is_told_even_if_nobody_answers(monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
     connect(monkeypatch, "http://127.0.0.1:1")
-    told: list[Any] = []
-    tell(DatapipeFailureNotifier(http_conn_id="chat", notifier=told.append), of_partial_run(), is_async)
-    assert [known["failure"].title for known in told] == [failure_of(of_partial_run()).title]
+    reported: list[Any] = []
+    report(DatapipeFailureNotifier(http_conn_id="chat", notifier=reported.append), of_partial_run(), is_async)
+    assert [known["failure"].title for known in reported] == [failure_of(of_partial_run()).title]
 
 
-def tell(notifier: DatapipeFailureNotifier, context: Any, is_async: bool) -> None:
+def report(notifier: DatapipeFailureNotifier, context: Any, is_async: bool) -> None:
     async def wait() -> None:
         notifier.context = context
         await notifier
@@ -254,12 +256,12 @@ def tell(notifier: DatapipeFailureNotifier, context: Any, is_async: bool) -> Non
 def test_an_event_loop_can_wait_for_it(gateway: ScriptedServer) -> None:
     class Other(BaseNotifier):
         async def async_notify(self, context: Any) -> None:
-            told.append(context["failure"].title)
+            reported.append(context["failure"].title)
 
-    told: list[str] = []
-    tell(DatapipeFailureNotifier(http_conn_id="chat", notifier=Other()), of_partial_run(), is_async=True)
+    reported: list[str] = []
+    report(DatapipeFailureNotifier(http_conn_id="chat", notifier=Other()), of_partial_run(), is_async=True)
     assert len(gateway.seen) == 1
-    assert told == [failure_of(of_partial_run()).title]
+    assert reported == [failure_of(of_partial_run()).title]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -286,7 +288,7 @@ def test_what_can_not_be_sent_is_said_without_secrets(
     with ScriptedServer([script.get(host or "", Reply())]) as server:
         if host is not None:
             connect(monkeypatch, f"{server.url}/SECRETPART" if host in script else host, password="pw")
-        tell(DatapipeFailureNotifier(http_conn_id="chat", timeout=0.5), of_partial_run(), is_async)
+        report(DatapipeFailureNotifier(http_conn_id="chat", timeout=0.5), of_partial_run(), is_async)
     said = capsys.readouterr()
     assert says in said.out
     assert "SECRETPART" not in said.out + said.err

@@ -17,9 +17,9 @@ if older_than("3.3"):
 from airflow.sdk import RetryAction
 
 from airflow_provider_datapipe.api import errors
-from airflow_provider_datapipe.changes.schedule_kinds import NotHoldableError
-from airflow_provider_datapipe.changes.schedules import ScheduleOwnedError
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.resources.schedule_kinds import NotHoldableError
+from airflow_provider_datapipe.resources.schedules import ScheduleOwnedError
 from airflow_provider_datapipe.retries import DatapipeRetryPolicy
 from airflow_provider_datapipe.runs.errors import LostContactError, RunConflictError, RunFailedError, RunPartialError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError

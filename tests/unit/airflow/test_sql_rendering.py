@@ -12,12 +12,13 @@ from airflow.sdk import DAG, BaseOperator
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from jinja2 import TemplateNotFound, UndefinedError
 
-from airflow_provider_datapipe.operators.query import (
+from airflow_provider_datapipe.operators.query_previews import (
     DatapipeCheckOperator,
     DatapipeThresholdCheckOperator,
     QueryPreviewOperator,
 )
-from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
+from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator
+from airflow_provider_datapipe.operators.transforms import TransformDeployOperator
 from tests.support.airflow_versions import since
 
 CONTEXT: dict[str, Any] = {"ds": "2026-01-02", "params": {"most": 3}, "run_id": "manual"}

@@ -17,9 +17,9 @@ from airflow.sdk import DAG, BaseOperator, TaskGroup
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transforms import TransformPublishOperator, TransformRematerializeOperator
 from airflow_provider_datapipe.pipelines.errors import CycleError, PipelineError, SelectionError, SnapshotError
 from airflow_provider_datapipe.pipelines.graph import Graph
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot

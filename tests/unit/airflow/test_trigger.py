@@ -13,9 +13,9 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.errors import LostContactError
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.triggers import run as trigger_module
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_event, hold_seconds
 from airflow_provider_datapipe.triggers.stopped import is_ended
@@ -25,7 +25,7 @@ from tests.support.scripted_server import Reply, ScriptedServer
 RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": LONG_AGO}
 GOING = Reply(body=RUN | {"status": "RUNNING"})
 DONE = Reply(body=RUN | {"status": "COMPLETED", "finished_at": "2026-01-01T00:00:09.000Z"})
-WAITING = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r1")])
+WAITING = Batch("elt_stream", waiting=[RunRef("elt_stream", "s", "orders", run_id="r1")])
 STATUS_URL = "/elt_stream_runs?elt_stream_id=s&starting_after=r0&limit=1&sort_direction=asc"
 
 
@@ -51,7 +51,7 @@ def event_of(waiting: DatapipeRunTrigger) -> dict[str, Any]:
     return payload
 
 
-def end_of(event: dict[str, Any]) -> End:
+def end_of(event: dict[str, Any]) -> WaitOutcome:
     (end,) = Batch.from_dict(event["batch"]).ended
     return end
 
@@ -61,20 +61,20 @@ def test_one_event_when_the_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None
         connect(monkeypatch, server.url)
         event = event_of(trigger())
     assert event["status"] == "success"
-    assert (end_of(event).reason, end_of(event).outcome) == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
+    assert (end_of(event).reason, end_of(event).outcome) == (WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED)
     assert len(server.seen) == 4
 
 
 def test_a_lost_service_is_no_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([Reply(502, b"<html>")]) as server:
         connect(monkeypatch, server.url)
-        assert end_of(event_of(trigger(contact_limit=0.2))).reason is EndReason.LOST_CONTACT
+        assert end_of(event_of(trigger(contact_limit=0.2))).reason is WaitOutcomeReason.LOST_CONTACT
 
 
 def test_the_deadline_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([GOING]) as server:
         connect(monkeypatch, server.url)
-        assert end_of(event_of(trigger(deadline=time.time() + 0.3))).reason is EndReason.TIMEOUT
+        assert end_of(event_of(trigger(deadline=time.time() + 0.3))).reason is WaitOutcomeReason.TIMEOUT
 
 
 def test_an_unusable_connection_is_an_event_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +182,8 @@ def test_a_trigger_polls_once_more_before_it_names_running_runs(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(trigger_module, "LAST_LOOK_SECONDS", 0.5 if reply.delay else 60)
-    requested = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", status_url=STATUS_URL)])
+    monkeypatch.setattr(trigger_module, "LAST_POLL_SECONDS", 0.5 if reply.delay else 60)
+    requested = Batch("elt_stream", waiting=[RunRef("elt_stream", "s", "orders", status_url=STATUS_URL)])
     with ScriptedServer([reply]) as server:
         connect(monkeypatch, server.url)
         asyncio.run(trigger(batch=requested).on_kill())

@@ -29,7 +29,12 @@ from airflow_provider_datapipe.api.errors import DatapipeError, InvalidInputErro
 from airflow_provider_datapipe.api.models.common import UNSET, Body
 from airflow_provider_datapipe.api.models.elt_syncs import SourceStream
 from airflow_provider_datapipe.api.models.query import Query
-from airflow_provider_datapipe.api.models.reverse_etl import MappingRequest, Operation, OperationName, OperationRequest
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import (
+    MappingRequest,
+    Operation,
+    OperationName,
+    OperationRequest,
+)
 from airflow_provider_datapipe.api.models.rules import check_cron, check_redirect_uri
 from airflow_provider_datapipe.api.models.transforms import TransformUpdateRequest
 from airflow_provider_datapipe.api.request import Request

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.canonical import DEEPEST, NotCanonicalError, canonical, parse
-from datapipe_local import canonical as the_services
+from datapipe_local.common import canonical as the_services
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 NUMBERS = st.integers(-(10**300), 10**300) | st.floats(allow_nan=False, allow_infinity=False)

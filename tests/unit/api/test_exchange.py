@@ -31,9 +31,9 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
 from airflow_provider_datapipe.api.masking import Mask
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.request_attempts import RequestAttempts, ResponseHead, RetryAfter, TransportFailure
 from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
 
@@ -47,13 +47,13 @@ RUN = elt_stream_runs.get("r1")
 START = elt_streams.request_run("s")
 
 
-def exchange(request: Request[Any] = RUN, **changed: Any) -> Exchange[Any]:
+def exchange(request: Request[Any] = RUN, **changed: Any) -> RequestAttempts[Any]:
     changed = {"connection": NAMED, "retry": RetryPolicy(budget=0), **changed}
-    return Exchange(Settings(base_url=BASE, api_key=KEY, **changed), request)
+    return RequestAttempts(Settings(base_url=BASE, api_key=KEY, **changed), request)
 
 
-def head(status: int = 200, reason: str = "", **headers: str) -> Head:
-    return Head(status, reason, {name.replace("_", "-"): value for name, value in headers.items()})
+def head(status: int = 200, reason: str = "", **headers: str) -> ResponseHead:
+    return ResponseHead(status, reason, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 def refused(status: int, body: bytes, request: Request[Any] = RUN, reason: str = "", **headers: str) -> ApiError:
@@ -119,8 +119,10 @@ def test_the_key_is_not_sent_to_another_origin() -> None:
 )
 def test_a_page_has_the_time_of_the_service(date: str | None, seconds: float | None) -> None:
     headers = {} if date is None else {"date": date}
-    page = exchange(elt_stream_runs.list_("s")).received(Head(200, "", headers), b'{"data": [], "has_more": false}')
-    assert not isinstance(page, Again)
+    page = exchange(elt_stream_runs.list_("s")).received(
+        ResponseHead(200, "", headers), b'{"data": [], "has_more": false}'
+    )
+    assert not isinstance(page, RetryAfter)
     assert page.answered_at == seconds
 
 
@@ -162,9 +164,9 @@ def test_an_undocumented_response_names_the_field(body: bytes, problem: str) -> 
     with pytest.raises(ProtocolError) as caught:
         exchange().received(head(200, content_type="text/x\n" + "y" * 100), body)
     first, second = str(caught.value).splitlines()
-    told = f"text/x {'y' * 72}…"
+    reported = f"text/x {'y' * 72}…"
     assert first.startswith(
-        f"GET /elt_stream_runs/r1 at {AT} answered 200 ({told}) with something that the interface does not say: "
+        f"GET /elt_stream_runs/r1 at {AT} answered 200 ({reported}) with something that the interface does not say: "
     )
     assert f"does not say: {problem}" in first
     assert first.endswith(".")
@@ -238,7 +240,7 @@ def test_hints_without_a_connection() -> None:
     hints = []
     for status in (401, 403):
         with pytest.raises(ApiError) as caught:
-            Exchange(settings, RUN).received(head(status), b"")
+            RequestAttempts(settings, RUN).received(head(status), b"")
         hints.append(str(caught.value).splitlines()[-1])
     assert hints == ["Check the API key.", "Check what the API key is allowed to do."]
 
@@ -302,15 +304,19 @@ def test_short_keys_and_secrets_beside_the_key_are_masked(key: str, mask: Mask |
     settings = Settings(base_url=BASE, api_key=key, retry=RetryPolicy(budget=0))
     message = f"the key {key} is wrong, proxy-password"
     with pytest.raises(ApiError, match=r"request: the key \*\*\* is wrong, ") as caught:
-        Exchange(settings, RUN, mask).received(head(400), f'{{"error_code": "c", "message": "{message}"}}'.encode())
+        RequestAttempts(settings, RUN, mask).received(
+            head(400), f'{{"error_code": "c", "message": "{message}"}}'.encode()
+        )
     assert ("proxy-password" in str(caught.value)) == (mask is None)
 
 
 # No response.
 
 
-def lost(cause: Exception | None = None, *, sent: bool = True, timed_out: bool = False, reason: str = "") -> Lost:
-    return Lost(cause or OSError(), sent, timed_out, reason)
+def lost(
+    cause: Exception | None = None, *, sent: bool = True, timed_out: bool = False, reason: str = ""
+) -> TransportFailure:
+    return TransportFailure(cause or OSError(), sent, timed_out, reason)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +329,7 @@ def lost(cause: Exception | None = None, *, sent: bool = True, timed_out: bool =
         (lost(reason=f"http://user:secret@proxy and {KEY}", sent=False), "(http://***@proxy and ***)"),
     ],
 )
-def test_a_lost_response_has_cause_and_hint(failure: Lost, how: str) -> None:
+def test_a_lost_response_has_cause_and_hint(failure: TransportFailure, how: str) -> None:
     with pytest.raises(TransportError) as caught:
         exchange(timeout=7.5).ended(failure)
     assert str(caught.value) == (
@@ -366,10 +372,10 @@ def test_a_failed_read_is_retried_within_the_budget(clock: list[float], caplog: 
     caplog.set_level(logging.INFO)
     attempts = exchange(retry=RetryPolicy(budget=10, first_delay=2, longest_delay=60))
     attempts.attempt()
-    assert attempts.received(head(503, f"broken, {KEY}"), b"") == Again(2.0)
+    assert attempts.received(head(503, f"broken, {KEY}"), b"") == RetryAfter(2.0)
     attempts.attempt()
     clock[0] += 6
-    assert attempts.ended(lost()) == Again(4.0)
+    assert attempts.ended(lost()) == RetryAfter(4.0)
     attempts.attempt()
     with pytest.raises(ServerError):
         attempts.received(head(503), b"")
@@ -385,7 +391,7 @@ def test_a_success_after_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -
     caplog.set_level(logging.INFO)
     attempts = exchange(elt_syncs.enable("y"), retry=RetryPolicy(budget=10))
     attempts.attempt()
-    assert isinstance(attempts.received(head(429), b""), Again)
+    assert isinstance(attempts.received(head(429), b""), RetryAfter)
     attempts.attempt()
     assert attempts.received(head(204), b"") is None
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
@@ -395,7 +401,7 @@ def test_a_success_after_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -
 def test_a_run_request_that_was_not_sent_is_retried() -> None:
     attempts = exchange(START, retry=RetryPolicy(budget=100))
     attempts.attempt()
-    assert isinstance(attempts.ended(lost(sent=False)), Again)
+    assert isinstance(attempts.ended(lost(sent=False)), RetryAfter)
     attempts.attempt()
     with pytest.raises(TransportError):
         attempts.ended(lost())

@@ -21,7 +21,7 @@ from airflow_provider_datapipe.api.models.common import (
     parse_timestamp,
 )
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncWithSettings
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncWithSettings
 from airflow_provider_datapipe.api.models.transforms import Reference
 from tests.support.examples import scaled
 from tests.unit.api.json_of_models import objects

@@ -10,10 +10,10 @@ from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundEr
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun, ReverseEtlSyncWithSettings
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun, ReverseEtlSyncWithSettings
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.steps import Steps, drive
+from airflow_provider_datapipe.flows import Flow, run_blocking
 from tests.support import responses
 from tests.unit.runs.model_service import ModelService, page
 
@@ -96,10 +96,10 @@ def reverse_etl_run(status: str) -> ReverseEtlSyncRun:
     return ReverseEtlSyncRun.model_validate(fields)
 
 
-def run(steps: Steps[T], **answers: list[Any]) -> tuple[T, ModelService]:
+def run(steps: Flow[T], **answers: list[Any]) -> tuple[T, ModelService]:
     """Return the result of a flow, and the service that answered its requests."""
     service = ModelService(**answers)
-    result = drive(steps, service.send, service.sleep)
+    result = run_blocking(steps, service.send, service.sleep)
     assert json.loads(json.dumps(result)) == result
     return result, service
 

@@ -15,7 +15,12 @@ from airflow.providers.common.sql.operators.sql import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.changes.checks import (
+from airflow_provider_datapipe.operators.query_previews import (
+    DatapipeCheckOperator,
+    DatapipeThresholdCheckOperator,
+    DatapipeValueCheckOperator,
+)
+from airflow_provider_datapipe.resources.checks import (
     CheckFailedError,
     bound,
     check_threshold,
@@ -24,11 +29,6 @@ from airflow_provider_datapipe.changes.checks import (
     first_row,
     number_of,
     tolerance_of,
-)
-from airflow_provider_datapipe.operators.query import (
-    DatapipeCheckOperator,
-    DatapipeThresholdCheckOperator,
-    DatapipeValueCheckOperator,
 )
 
 SQL = "SELECT 1 FROM {{raw.a.b}}"

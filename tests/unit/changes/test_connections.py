@@ -14,12 +14,12 @@ from airflow_provider_datapipe.api.errors import InvalidInputError, InvalidReque
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.connection_bridges import ConnectionBridge, CreatedConnectionBridge
 from airflow_provider_datapipe.api.models.connections import Connection
-from airflow_provider_datapipe.changes.connections import ConnectionInUseError, Opened, delete, open_bridge, result_of
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.resources.connections import ConnectionInUseError, Opened, delete, open_bridge, result_of
 from airflow_provider_datapipe.runs.bridges import Bridge, BridgeError, BridgeExpiredError, fingerprint
-from airflow_provider_datapipe.runs.conditions import condition_of
+from airflow_provider_datapipe.runs.conditions.registry import condition_of
+from airflow_provider_datapipe.runs.conditions.sensor_backoff import is_final
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
-from airflow_provider_datapipe.runs.patience import is_final
-from airflow_provider_datapipe.runs.steps import drive
 from tests.unit.changes.fake_service import GONE, body_of
 from tests.unit.runs.model_service import ModelService, page
 
@@ -43,7 +43,7 @@ def opened(service: ModelService, **given: str | None) -> Opened:
         "connection_label": None,
         "state": None,
     }
-    return drive(open_bridge(**arguments | given), service.send, service.sleep)
+    return run_blocking(open_bridge(**arguments | given), service.send, service.sleep)
 
 
 def made(*known: Connection, active: Page[Any] | None = None) -> ModelService:
@@ -111,10 +111,10 @@ def new_bridge(**more: Any) -> dict[str, Any]:
     return bridge.as_dict() | more
 
 
-def look(bridge: Any, *listed: Connection, now: datetime = NOW, active: Page[Any] | None = None) -> Any:
+def poll(bridge: Any, *listed: Connection, now: datetime = NOW, active: Page[Any] | None = None) -> Any:
     service = ModelService(connections__list=[page(*listed)], connection_bridges__list=[active or bridges()])
     condition = condition_of("connection_bridge", {"bridge": bridge})
-    check = drive(condition.check(now.timestamp()), service.send, service.sleep)
+    check = run_blocking(condition.check(now.timestamp()), service.send, service.sleep)
     assert all(request.once for request in service.requests)
     if not check.is_met:
         return None
@@ -129,44 +129,44 @@ def look(bridge: Any, *listed: Connection, now: datetime = NOW, active: Page[Any
 def test_a_new_connection_is_told_from_those_that_were_there(written: Any) -> None:
     bridge = written(new_bridge(authorize_url=URL, resource="connection_bridge"))
     wrong = Connection(id="w", integration_id="crm", label="Other")
-    assert look(bridge, OURS, BARE, wrong) is None
+    assert poll(bridge, OURS, BARE, wrong) is None
     new = Connection(id="n", integration_id="crm", label="Sales")
-    assert look(bridge, OURS, new) == {"connection_id": "n", "integration_id": "crm", "label": "Sales"}
-    assert look(bridge, OURS, Connection(id="n"))["connection_id"] == "n"
+    assert poll(bridge, OURS, new) == {"connection_id": "n", "integration_id": "crm", "label": "Sales"}
+    assert poll(bridge, OURS, Connection(id="n"))["connection_id"] == "n"
     with pytest.raises(BridgeError, match="2 connections may be the one that the bridge for 'Sales' made: n, m"):
-        look(bridge, new, Connection(id="m", label="Sales"))
+        poll(bridge, new, Connection(id="m", label="Sales"))
 
 
 def test_a_bridge_ends() -> None:
     end = NOW + timedelta(days=1)
     new = Connection(id="n", integration_id="crm", label="Sales")
-    assert look(new_bridge(), OURS, now=end - timedelta(seconds=1)) is None
+    assert poll(new_bridge(), OURS, now=end - timedelta(seconds=1)) is None
     with pytest.raises(BridgeExpiredError, match=r"The bridge for 'Sales' .crm. ended at 2026-01-02 00:00:00 UTC"):
-        look(new_bridge(), OURS, now=end)
+        poll(new_bridge(), OURS, now=end)
     # Who came at the last moment is found.
-    assert look(new_bridge(), OURS, new, now=end + timedelta(hours=1))["connection_id"] == "n"
+    assert poll(new_bridge(), OURS, new, now=end + timedelta(hours=1))["connection_id"] == "n"
 
 
 def test_reauthorization_ends_with_its_bridge() -> None:
     bridge = new_bridge(connection_id="ours", fingerprint=fingerprint(URL), known_connection_ids=[])
-    assert look(bridge, OURS, active=bridges("https://other", URL, None)) is None
-    assert look(bridge, OURS, active=bridges("https://other"))["connection_id"] == "ours"
+    assert poll(bridge, OURS, active=bridges("https://other", URL, None)) is None
+    assert poll(bridge, OURS, active=bridges("https://other"))["connection_id"] == "ours"
     with pytest.raises(BridgeError, match="ours is gone"):
-        look(bridge, BARE)
+        poll(bridge, BARE)
     # Just before its end it may be gone because of that: clocks differ.
-    assert look(bridge, OURS, now=NOW + timedelta(hours=23, minutes=59, seconds=30)) is None
+    assert poll(bridge, OURS, now=NOW + timedelta(hours=23, minutes=59, seconds=30)) is None
     with pytest.raises(BridgeExpiredError):
-        look(bridge, OURS, now=NOW + timedelta(days=1))
-    with pytest.raises(BridgeError, match="does not show the one for connection ours") as told:
-        look(bridge | {"fingerprint": None}, OURS)
-    assert is_final(told.value, was_answered=True)
+        poll(bridge, OURS, now=NOW + timedelta(days=1))
+    with pytest.raises(BridgeError, match="does not show the one for connection ours") as reported:
+        poll(bridge | {"fingerprint": None}, OURS)
+    assert is_final(reported.value, was_answered=True)
 
 
 @pytest.mark.parametrize("bridge", [None, "", "None", "[1]", {}, {"integration_id": "crm", "label": "x"}, URL])
 def test_what_is_no_bridge_is_said_without_showing_it(bridge: Any) -> None:
-    with pytest.raises(ValueError, match="bridge must be the result of a ConnectionBridgeCreateOperator") as told:
-        look(bridge)
-    assert "never-to-be-seen" not in str(told.value)
+    with pytest.raises(ValueError, match="bridge must be the result of a ConnectionBridgeCreateOperator") as reported:
+        poll(bridge)
+    assert "never-to-be-seen" not in str(reported.value)
 
 
 def sync(sync_id: str, source: str, destination: str = "warehouse") -> Any:
@@ -175,7 +175,7 @@ def sync(sync_id: str, source: str, destination: str = "warehouse") -> Any:
 
 def deleting(service: ModelService, **given: Any) -> Any:
     arguments = {"connection_id": "ours", "connection_label": None, "if_used": "fail", "if_missing": "succeed"}
-    return drive(delete(**arguments | given), service.send, service.sleep)
+    return run_blocking(delete(**arguments | given), service.send, service.sleep)
 
 
 def connected(*answers: Any, syncs: tuple[Any, ...] = (), reverse: tuple[Any, ...] = ()) -> ModelService:

@@ -9,27 +9,27 @@ import pytest
 
 from airflow_provider_datapipe.api.errors import ConflictError, InvalidRequestError
 from airflow_provider_datapipe.api.models.connections import Connection
-from airflow_provider_datapipe.changes import elt_syncs, orchestrations
-from airflow_provider_datapipe.changes.change import Change, IfExists, ResourceExistsError
-from airflow_provider_datapipe.changes.reverse_etl import Definition, Earlier
-from airflow_provider_datapipe.changes.reverse_etl import create as create_reverse_etl_sync
+from airflow_provider_datapipe.flows import Flow
+from airflow_provider_datapipe.resources import elt_syncs, orchestrations
+from airflow_provider_datapipe.resources.base import Change, IfExists, ResourceExistsError
+from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, Definition
+from airflow_provider_datapipe.resources.reverse_etl_syncs import create as create_reverse_etl_sync
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
-from airflow_provider_datapipe.runs.records import NoRecords
-from airflow_provider_datapipe.runs.steps import Steps
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 from tests.unit.changes.fake_service import BROKEN, LOST, UNSENT, UPSERT, build, run
 from tests.unit.runs.model_service import ModelService, page
 
 
-def orchestration(if_exists: IfExists) -> Steps[Change]:
+def orchestration(if_exists: IfExists) -> Flow[Change]:
     return orchestrations.create("Nightly", "0 2 * * *", if_exists)
 
 
-def elt_sync(if_exists: IfExists, label: str | None = None) -> Steps[Change]:
+def elt_sync(if_exists: IfExists, label: str | None = None) -> Flow[Change]:
     given: dict[str, Any] = {"sync_interval": "0 3 * * *", "elt_settings": None, "data_start_date": None}
     return elt_syncs.create(None if label else "c", label, "raw", if_exists=if_exists, **given)
 
 
-def reverse_etl_sync(if_exists: IfExists, **wanted: Any) -> Steps[Change]:
+def reverse_etl_sync(if_exists: IfExists, **wanted: Any) -> Flow[Change]:
     given = {"object_type_id": "contact", "operation": UPSERT, "sync_interval": "0 5 * * *"}
     return create_reverse_etl_sync(
         source_id="t",
@@ -39,13 +39,13 @@ def reverse_etl_sync(if_exists: IfExists, **wanted: Any) -> Steps[Change]:
         connection_label=None,
         wanted=Definition(**given | wanted),
         if_exists=if_exists,
-        earlier=Earlier(NoRecords()),
+        earlier=DeactivatedSyncs(NoTaskState()),
         wait_for_run=0,
     )
 
 
 #: Flows by kind. The list of resources ends with the created one; others only look like it.
-FLOWS: dict[str, Callable[[IfExists], Steps[Change]]] = {
+FLOWS: dict[str, Callable[[IfExists], Flow[Change]]] = {
     "orchestration": orchestration,
     "elt_sync": elt_sync,
     "reverse_etl_sync": reverse_etl_sync,

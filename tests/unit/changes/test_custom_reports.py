@@ -11,15 +11,15 @@ import pytest
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidInputError, ProtocolError, TransportError
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportResults
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.changes.custom_reports import (
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.resources.custom_reports import (
     ReportsResult,
     check_policy,
     create,
     error_of,
     settle,
 )
-from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState
 from tests.support.tasks import Memory
 from tests.unit.changes.fake_service import BROKEN, GONE, LOST, body_of
 from tests.unit.runs.model_service import ModelService, page
@@ -59,8 +59,8 @@ def service(*answers: Any, streams: list[list[str]] | None = None, offered: tupl
 def created(
     asked: ModelService, reports: Any, records: Any = None, *, as_stream: Any = True, if_exists: str = "keep"
 ) -> ReportsResult:
-    steps = create(reports, add_as_source_stream=as_stream, if_exists=if_exists, records=records or NoRecords())
-    return drive(steps, asked.send, asked.sleep)
+    steps = create(reports, add_as_source_stream=as_stream, if_exists=if_exists, records=records or NoTaskState())
+    return run_blocking(steps, asked.send, asked.sleep)
 
 
 def sent(asked: ModelService) -> list[list[str]]:
@@ -84,25 +84,25 @@ def test_a_retry_creates_only_what_failed_and_a_cleared_task_all() -> None:
     memory = Memory()
     reports = json.dumps([report("A"), report("Wrong")])
     first = service()
-    created(first, reports, TaskStateRecords(memory, life=2))
+    created(first, reports, AirflowTaskState(memory, life=2))
     again = service()
-    result = created(again, reports, TaskStateRecords(memory, life=2), if_exists="create")
+    result = created(again, reports, AirflowTaskState(memory, life=2), if_exists="create")
     assert sent(again) == [["Wrong"]]
     assert actions(result)[0] == ("A", "none", "made_a")
-    settle(TaskStateRecords(memory, life=2), succeeded=True)
+    settle(AirflowTaskState(memory, life=2), succeeded=True)
     # A worker that was killed before Airflow heard of the success; then somebody who clears the task.
     late, cleared = service(), service()
-    created(late, reports, TaskStateRecords(memory, life=2))
-    settle(TaskStateRecords(memory, life=2), succeeded=True)
-    created(cleared, reports, TaskStateRecords(memory, life=4))
+    created(late, reports, AirflowTaskState(memory, life=2))
+    settle(AirflowTaskState(memory, life=2), succeeded=True)
+    created(cleared, reports, AirflowTaskState(memory, life=4))
     assert (sent(late), sent(cleared)) == ([["Wrong"]], [["A", "Wrong"]])
 
 
 def test_another_query_is_another_report() -> None:
     memory = Memory()
-    created(service(), [report("A")], TaskStateRecords(memory, life=2))
+    created(service(), [report("A")], AirflowTaskState(memory, life=2))
     changed = service()
-    created(changed, [report("A", query="SELECT 2")], TaskStateRecords(memory, life=2))
+    created(changed, [report("A", query="SELECT 2")], AirflowTaskState(memory, life=2))
     assert sent(changed) == [["A"]]
 
 
@@ -128,9 +128,9 @@ def test_a_sync_that_is_not_there_is_told_by_the_service() -> None:
 
 
 @pytest.mark.parametrize("error", [LOST, BROKEN])
-@pytest.mark.parametrize("looks", [1, 2])
-def test_reports_without_a_response_are_not_sent_again(error: DatapipeError, looks: int) -> None:
-    asked = service(error, streams=[*[[]] * looks, ["a", "b"]])
+@pytest.mark.parametrize("polls", [1, 2])
+def test_reports_without_a_response_are_not_sent_again(error: DatapipeError, polls: int) -> None:
+    asked = service(error, streams=[*[[]] * polls, ["a", "b"]])
     result = created(asked, [report("A"), report("B")])
     assert actions(result) == [("A", "created", "a"), ("B", "created", "b")]
     assert len(sent(asked)) == 1

@@ -11,16 +11,16 @@ from airflow_provider_datapipe.api.endpoints import elt_syncs as endpoints
 from airflow_provider_datapipe.api.errors import InvalidInputError, InvalidRequestError, NotFoundError
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams
-from airflow_provider_datapipe.changes import elt_streams, elt_syncs
-from airflow_provider_datapipe.changes.change import Change
+from airflow_provider_datapipe.flows import Flow, run_blocking
+from airflow_provider_datapipe.resources import elt_streams, elt_syncs
+from airflow_provider_datapipe.resources.base import Change
+from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError
-from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps, drive
 from tests.unit.changes.fake_service import GONE, body_of, build, run, stream
 from tests.unit.runs.model_service import ModelService, page
 
 
-def by_id() -> Steps[Target]:
+def by_id() -> Flow[RunTarget]:
     return elt_streams.target("1", None, None, None)
 
 
@@ -28,20 +28,20 @@ def sync(**more: Any) -> Any:
     return build("elt_sync", **more)
 
 
-def created(**changed: Any) -> Steps[Change]:
+def created(**changed: Any) -> Flow[Change]:
     given = {"sync_interval": "0 3 * * *", "elt_settings": None, "data_start_date": None, "if_exists": "update"}
     return elt_syncs.create("c", None, "raw", **(given | changed))
 
 
-def updated(**given: Any) -> Steps[Change]:
+def updated(**given: Any) -> Flow[Change]:
     return elt_syncs.update("x", None, **({"sync_interval": None, "elt_settings": None} | given))
 
 
-def added(wanted: Any) -> Steps[Change]:
+def added(wanted: Any) -> Flow[Change]:
     return elt_syncs.add_streams("x", None, wanted)
 
 
-def deleted(value: Any, if_missing: Any = "succeed") -> Steps[Change]:
+def deleted(value: Any, if_missing: Any = "succeed") -> Flow[Change]:
     return elt_syncs.delete("x", None, remove_data_references=value, if_missing=if_missing)
 
 
@@ -70,11 +70,11 @@ def deleted(value: Any, if_missing: Any = "succeed") -> Steps[Change]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_wrong_arguments_are_refused_without_a_request(
-    steps: Steps[Change], error: type[Exception], message: str
+    steps: Flow[Change], error: type[Exception], message: str
 ) -> None:
     service = ModelService()
     with pytest.raises(error, match=message):
-        drive(steps, service.send, service.sleep)
+        run_blocking(steps, service.send, service.sleep)
     assert service.asked == []
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.api.models.reverse_etl import FailedRecord, FailedRecordCount, FailedRecords
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecord, FailedRecordCount, FailedRecords
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.changes.reverse_etl import retry_failed
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.resources.reverse_etl_syncs import retry_failed
 from tests.unit.changes.fake_service import body_of
 
 
@@ -42,7 +42,7 @@ class Failures:
 
 def retried(service: Failures, **how: Any) -> dict[str, Any]:
     given = {"record_ids": None, "reason": None, "reason_pattern": None} | how
-    result = drive(retry_failed("s", **given), service.send, lambda _: None)
+    result = run_blocking(retry_failed("s", **given), service.send, lambda _: None)
     assert (result["resource"], result["id"]) == ("reverse_etl_failed_records", "s")
     assert result["action"] == ("retry_requested" if result["changed"] else "none")
     details: dict[str, Any] = result["details"]

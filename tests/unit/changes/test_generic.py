@@ -11,8 +11,8 @@ from airflow_provider_datapipe.api.endpoints import ENDPOINTS
 from airflow_provider_datapipe.api.errors import InvalidInputError, NotFoundError
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.changes.generic import call
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.resources.requests import call
 from tests.unit.changes.fake_service import GONE, build, run
 from tests.unit.runs.model_service import ModelService
 
@@ -27,7 +27,7 @@ def refused(endpoint: str, arguments: Any = None, **options: Any) -> str:
     service = ModelService()
     options = {"all_pages": False, "limit": None} | options
     with pytest.raises((InvalidInputError, ValueError)) as said:
-        drive(call(endpoint, arguments, **options), service.send, service.sleep)
+        run_blocking(call(endpoint, arguments, **options), service.send, service.sleep)
     assert service.asked == []
     return str(said.value)
 

@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.changes import orchestrations
-from airflow_provider_datapipe.changes.change import Change, IfMissing
+from airflow_provider_datapipe.resources import orchestrations
+from airflow_provider_datapipe.resources.base import Change, IfMissing
 from airflow_provider_datapipe.runs.names import UnknownNameError
 from tests.unit.changes.fake_service import GONE, REFUSED, build, run
 from tests.unit.runs.model_service import page

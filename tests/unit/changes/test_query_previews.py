@@ -9,14 +9,14 @@ from airflow_provider_datapipe.api.models.query_previews import (
     QueryPreviewResult,
     QueryPreviewStatus,
 )
-from airflow_provider_datapipe.changes.query_previews import begin, read_rows
-from airflow_provider_datapipe.runs.batch import run_batch
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.resources.query_previews import begin, read_rows
+from airflow_provider_datapipe.runs.batch_flows import run_batch
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import NoRecords
-from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.start import StartPolicy
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 from tests.unit.runs.model_service import ModelService
 
@@ -27,13 +27,13 @@ def test_a_service_may_give_equal_queries_one_id() -> None:
         query_previews__status=[QueryPreviewStatus(status="RUNNING"), QueryPreviewStatus(status="DONE")],
         query_previews__result=[QueryPreviewResult(rows=({"n": 1},), num_rows_total=1)],
     )
-    batch = drive(begin({"sql_template": "SELECT 1", "min_threshold": "SELECT 1"}), service.send, service.sleep)
-    drive(
-        run_batch(batch, NoRecords(), StartPolicy(), WaitPolicy(), alone=True, clock=service.clock),
+    batch = run_blocking(begin({"sql_template": "SELECT 1", "min_threshold": "SELECT 1"}), service.send, service.sleep)
+    run_blocking(
+        run_batch(batch, NoTaskState(), StartPolicy(), WaitPolicy(), alone=True, clock=service.clock),
         service.send,
         service.sleep,
     )
-    results = drive(read_rows(batch, 1), service.send, service.sleep)
+    results = run_blocking(read_rows(batch, 1), service.send, service.sleep)
     assert results.keys() == {"sql_template", "min_threshold"}
     assert [each["rows"] for each in results.values()] == [[{"n": 1}]] * 2
 
@@ -49,5 +49,5 @@ def test_a_service_may_give_equal_queries_one_id() -> None:
     ],
 )
 def test_an_unknown_status_is_no_end_of_a_query(status: str, outcome: Outcome) -> None:
-    reference = Reference("query_preview", "q", "SELECT 1", run_id="q")
+    reference = RunRef("query_preview", "q", "SELECT 1", run_id="q")
     assert KINDS["query_preview"].read(reference, QueryPreviewStatus(status=status)).outcome is outcome

@@ -10,12 +10,13 @@ import pytest
 
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidInputError, InvalidRequestError, TransportError
 from airflow_provider_datapipe.api.models.common import Page
-from airflow_provider_datapipe.api.models.reverse_etl import ObjectType, ObjectTypes, ReverseEtlSyncWithSettings
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ObjectType, ObjectTypes, ReverseEtlSyncWithSettings
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.changes.change import Change
-from airflow_provider_datapipe.changes.reverse_etl import (
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.resources.base import Change
+from airflow_provider_datapipe.resources.reverse_etl_syncs import (
+    DeactivatedSyncs,
     Definition,
-    Earlier,
     NotRestoredError,
     reactivate,
     restore,
@@ -23,8 +24,7 @@ from airflow_provider_datapipe.changes.reverse_etl import (
 )
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
-from airflow_provider_datapipe.runs.records import NoRecords, Records, TaskStateRecords
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState, TaskState
 from tests.support.tasks import Memory
 from tests.unit.changes.fake_service import (
     ID,
@@ -53,10 +53,10 @@ def asked(service: Service) -> list[str]:
     return [name.partition(".")[2] for name in service.asked]
 
 
-def one_try(service: Service, records: Records | None = None, *, enabled: Any = None, **wanted: Any) -> Change:
-    earlier = Earlier(records or NoRecords())
+def one_try(service: Service, records: TaskState | None = None, *, enabled: Any = None, **wanted: Any) -> Change:
+    earlier = DeactivatedSyncs(records or NoTaskState())
     steps = update("x", Definition(**wanted), enabled=enabled, earlier=earlier, wait_for_run=60)
-    result = drive(steps, service.send, service.sleep)
+    result = run_blocking(steps, service.send, service.sleep)
     assert earlier.pending == ()
     return result
 
@@ -123,7 +123,7 @@ def test_one_failure_anywhere_leaves_it_as_active_as_it_was(
     fail_at: int, failure: str, *, enabled: bool, afterwards: bool | None
 ) -> None:
     service = service_of(enabled=enabled, fail_at=fail_at, failure=failure)
-    records, failed = TaskStateRecords(Memory(), life=2), False
+    records, failed = AirflowTaskState(Memory(), life=2), False
     try:
         one_try(service, records, operation=INSERT, enabled=afterwards)
     except DatapipeError:
@@ -136,11 +136,11 @@ def test_one_failure_anywhere_leaves_it_as_active_as_it_was(
         one_try(service, records, operation=INSERT, enabled=afterwards)
     assert state_of(service) == (enabled if afterwards is None else afterwards, "insert")
     # No record is left for the next execution of the task.
-    assert not Earlier(records).was_active("x")
+    assert not DeactivatedSyncs(records).was_active("x")
 
 
 def test_a_retry_restores_what_the_failed_try_could_not() -> None:
-    service, records = service_of(fail_at=2, failure="killed"), TaskStateRecords(Memory(), life=2)
+    service, records = service_of(fail_at=2, failure="killed"), AirflowTaskState(Memory(), life=2)
     with pytest.raises(KilledError):
         one_try(service, records, operation=INSERT)
     assert not service.thing["enabled"]
@@ -161,7 +161,7 @@ def test_a_retry_restores_what_the_failed_try_could_not() -> None:
 @pytest.mark.parametrize(("killed_at", "polls"), [(0, 1), (2, 2), (3, 2)])
 def test_a_stale_response_does_not_leave_it_inactive(killed_at: int, polls: int) -> None:
     """The service always shows the sync as active."""
-    service, records = service_of(fail_at=killed_at, failure="killed"), TaskStateRecords(Memory(), 2)
+    service, records = service_of(fail_at=killed_at, failure="killed"), AirflowTaskState(Memory(), 2)
 
     def send(request: Request[Any]) -> Any:
         answer = service.send(request)
@@ -169,15 +169,17 @@ def test_a_stale_response_does_not_leave_it_inactive(killed_at: int, polls: int)
         return answer.model_copy(update={"enabled": True}) if is_shown else answer
 
     for _ in range(polls):
-        steps = update("x", Definition(operation=INSERT), enabled=None, earlier=Earlier(records), wait_for_run=0)
+        steps = update(
+            "x", Definition(operation=INSERT), enabled=None, earlier=DeactivatedSyncs(records), wait_for_run=0
+        )
         with suppress(KilledError):
-            drive(steps, send, service.sleep)
+            run_blocking(steps, send, service.sleep)
     assert state_of(service) == (True, "insert")
 
 
 @pytest.mark.parametrize("down_from", [2, 3, 4])
 def test_a_lost_service_is_reported_and_a_retry_restores(down_from: int) -> None:
-    service, records = service_of(fail_at=down_from, failure="down"), TaskStateRecords(Memory(), life=2)
+    service, records = service_of(fail_at=down_from, failure="down"), AirflowTaskState(Memory(), life=2)
     with pytest.raises(NotRestoredError, match="reverse ETL sync x, which was active, could not be activated again"):
         one_try(service, records, operation=INSERT)
     assert service.thing["enabled"] == (down_from == 2)
@@ -187,14 +189,14 @@ def test_a_lost_service_is_reported_and_a_retry_restores(down_from: int) -> None
 
 
 def test_an_abandoned_update_can_be_restored() -> None:
-    service, earlier = service_of(fail_at=3, failure="killed"), Earlier(NoRecords())
+    service, earlier = service_of(fail_at=3, failure="killed"), DeactivatedSyncs(NoTaskState())
     steps = update("x", Definition(operation=INSERT), enabled=None, earlier=earlier, wait_for_run=0)
     with pytest.raises(KilledError):
-        drive(steps, service.send, service.sleep)
+        run_blocking(steps, service.send, service.sleep)
     assert (earlier.pending, service.thing["enabled"]) == (("x",), False)
-    drive(reactivate(earlier), service.send, service.sleep)
+    run_blocking(reactivate(earlier), service.send, service.sleep)
     assert (earlier.pending, service.thing["enabled"]) == (("x",), True)
-    drive(restore(earlier), service.send, service.sleep)
+    run_blocking(restore(earlier), service.send, service.sleep)
     assert earlier.pending == ()
 
 

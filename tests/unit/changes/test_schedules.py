@@ -11,18 +11,18 @@ from croniter import croniter
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, TransportError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.changes import schedules
-from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
-from airflow_provider_datapipe.changes.schedule_kinds import Means, NotHoldableError
-from airflow_provider_datapipe.changes.schedules import (
-    Noted,
-    NotPutBackError,
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.resources import schedules
+from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
+from airflow_provider_datapipe.resources.schedule_kinds import NotHoldableError, PauseContext
+from airflow_provider_datapipe.resources.schedules import (
     ScheduleChangedError,
     ScheduleLostError,
+    ScheduleNotRestoredError,
     ScheduleOwnedError,
+    ScheduleSnapshot,
 )
-from airflow_provider_datapipe.runs.records import NoRecords, Records, TaskStateRecords
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState, TaskState
 from tests.support.tasks import Memory
 from tests.unit.changes.fake_service import DEFAULTS, INSERT, KilledError, Service, body_of
 
@@ -49,7 +49,9 @@ PAUSABLE: list[tuple[str, dict[str, Any]]] = [
 ]
 ALL = [*((kind, more, False) for kind, more in THINGS), *((kind, more, True) for kind, more in PAUSABLE)]
 #: A pause of another resource within the same DAG.
-ANOTHER = Noted(resource="transform", id="y", name="y", round="y", original={"cron_expression": "0 4 * * *"}, held={})
+ANOTHER = ScheduleSnapshot(
+    resource="transform", id="y", name="y", round="y", original={"cron_expression": "0 4 * * *"}, held={}
+)
 SCHEDULE = {
     "elt_sync": "sync_interval",
     "transform": "cron_expression",
@@ -63,21 +65,21 @@ class Owner:
 
     def __init__(self, service: Service, mark: str = OURS, *, paused: bool = False, cron: str | None = None) -> None:
         self.service, self.mark, self.paused, self.cron = service, mark, paused, cron
-        self.noted: Noted | None = None
-        self.begun: Noted | None = None
+        self.noted: ScheduleSnapshot | None = None
+        self.begun: ScheduleSnapshot | None = None
         self.was_taken = False
-        self.kept: Noted | None = None
-        self.records: Records = NoRecords()
+        self.kept: ScheduleSnapshot | None = None
+        self.records: TaskState = NoTaskState()
 
     def _drive(self, steps: Any) -> Any:
-        result = drive(steps, self.service.send, self.service.sleep)
+        result = run_blocking(steps, self.service.send, self.service.sleep)
         assert self.service.paused == 0
         return result
 
-    def note(self) -> Noted:
+    def note(self) -> ScheduleSnapshot:
         which = "elt_sync_id" if self.service.kind == "elt_sync" else f"{self.service.kind}_id"
         begun = [each for each in (ANOTHER, self.begun) if each]
-        flow = schedules.note(
+        flow = schedules.take_snapshot(
             schedules.find(**{which: "x"}),
             self.mark,
             paused=self.paused,
@@ -85,21 +87,21 @@ class Owner:
             begun=begun,
             kept=self.kept,
         )
-        noted: Noted = self._drive(flow)
+        noted: ScheduleSnapshot = self._drive(flow)
         self.noted = self.kept = json.loads(json.dumps(noted))
         return noted
 
-    def take_off(self) -> Any:
+    def pause(self) -> Any:
         self.begun, self.was_taken = self.noted, False
         assert self.noted is not None
-        result = self._drive(schedules.take_off(self.noted, Means(Earlier(self.records), 60)))
+        result = self._drive(schedules.pause(self.noted, PauseContext(DeactivatedSyncs(self.records), 60)))
         self.was_taken = True
         return result
 
-    def put_back(self, if_changed: str = "fail") -> tuple[Any, list[str]]:
+    def restore(self, if_changed: str = "fail") -> tuple[Any, list[str]]:
         assert self.noted is not None
-        means = Means(Earlier(self.records), 60)
-        flow = schedules.put_back(self.noted, means, left_whole=self.was_taken, if_changed=if_changed)
+        means = PauseContext(DeactivatedSyncs(self.records), 60)
+        flow = schedules.restore(self.noted, means, left_whole=self.was_taken, if_changed=if_changed)
         result: tuple[Any, list[str]] = self._drive(flow)
         self.begun = None
         return result
@@ -114,7 +116,7 @@ def taken(kind: str, more: dict[str, Any] | None = None) -> tuple[Service, Owner
     """Return a service with a resource whose schedule its owner has recorded and paused."""
     service, owner = new(kind, more)
     owner.note()
-    owner.take_off()
+    owner.pause()
     return service, owner
 
 
@@ -151,31 +153,31 @@ def test_a_removed_schedule_is_restored_and_each_step_repeatable(case: Case) -> 
     assert is_due(service) or service.thing.get("sync_interval", "") is None
     noted = owner.note()
     assert service.state == before
-    result = owner.take_off()
+    result = owner.pause()
     assert (result["action"], result["changed"]) == ("taken_off", True)
     assert not is_due(service)
     assert service.thing.get("enabled", True) is not case[2]
     taken_off = service.state
-    assert (owner.take_off()["action"], service.state) == ("none", taken_off)
+    assert (owner.pause()["action"], service.state) == ("none", taken_off)
     # A task that is cleared during the pause keeps the record of the original schedule.
     assert owner.note() == noted
-    result, warnings = owner.put_back()
-    assert (result["action"], result["changed"], warnings) == ("put_back", True, [])
+    result, warnings = owner.restore()
+    assert (result["action"], result["changed"], warnings) == ("restore", True, [])
     assert service.state == before
-    assert owner.put_back()[0]["action"] == "none"
+    assert owner.restore()[0]["action"] == "none"
     assert service.state == before
     # A new round has a new record.
     assert owner.note()["round"] != noted["round"]
 
 
-def kills_during(step: str, case: Case, failure: str, records: Records) -> Iterator[tuple[Service, Owner, Any]]:
+def kills_during(step: str, case: Case, failure: str, records: TaskState) -> Iterator[tuple[Service, Owner, Any]]:
     """Kill a step at each of its requests, and at last not at all."""
     for nth in range(1, 30):
         service, owner = of(case)
         before = service.state
         owner.note()
-        if step == "put_back":
-            owner.take_off()
+        if step == "restore":
+            owner.pause()
         owner.records = records
         service.fail(nth, failure)
         try:
@@ -186,41 +188,41 @@ def kills_during(step: str, case: Case, failure: str, records: Records) -> Itera
         service.fail(0, "")
         yield service, owner, before
         if is_over:
-            assert nth > (3 if step == "put_back" else 2)
+            assert nth > (3 if step == "restore" else 2)
             return
     raise AssertionError("no end of the requests")
 
 
-@pytest.mark.parametrize("then", ["put_back", "again", "note", "note without a marker"])
+@pytest.mark.parametrize("then", ["restore", "again", "note", "note without a marker"])
 @pytest.mark.parametrize("has_records", [True, False], ids=["records", "none"])
 @pytest.mark.parametrize("failure", ["killed", "killed before"])
 def test_killed_anywhere_during_a_pause(case: Case, failure: str, then: str, *, has_records: bool) -> None:
-    records = TaskStateRecords(Memory(), 2) if has_records else NoRecords()
-    for service, owner, before in kills_during("take_off", case, failure, records):
+    records = AirflowTaskState(Memory(), 2) if has_records else NoTaskState()
+    for service, owner, before in kills_during("pause", case, failure, records):
         # Another task has records of its own.
-        owner.records = NoRecords()
+        owner.records = NoTaskState()
         if then == "note without a marker":
             owner.begun = None
         if then.startswith("note"):
             owner.note()
-        if then != "put_back":
-            owner.take_off()
+        if then != "restore":
+            owner.pause()
             assert not is_due(service)
-        owner.put_back()
+        owner.restore()
         assert service.state == before
 
 
 @pytest.mark.parametrize("failure", ["killed", "killed before"])
 def test_killed_anywhere_during_a_restore(case: Case, failure: str) -> None:
-    for service, owner, before in kills_during("put_back", case, failure, TaskStateRecords(Memory(), 2)):
+    for service, owner, before in kills_during("restore", case, failure, AirflowTaskState(Memory(), 2)):
         if service.state != before or owner.begun:
-            owner.put_back()
+            owner.restore()
         assert service.state == before
 
 
 def test_an_attached_sync_is_never_on_its_own_schedule() -> None:
     service, owner = taken("elt_sync", ATTACHED)
-    owner.put_back()
+    owner.restore()
     assert {own for attached, own in service.schedules_over_time if attached is None} == {OURS}
 
 
@@ -237,16 +239,16 @@ def test_other_changes_by_a_user_are_kept(kind: str, changes: dict[str, Any]) ->
     service, owner = new(kind)
     before = dict(service.thing)
     owner.note()
-    owner.take_off()
+    owner.pause()
     service.thing |= changes
-    owner.put_back()
+    owner.restore()
     assert {name: service.thing[name] for name in before | changes} == before | changes
 
 
 def test_a_sync_deactivated_during_a_pause_stays_inactive() -> None:
     service, owner = taken("reverse_etl_sync")
     service.thing["enabled"] = False
-    _, (warning,) = owner.put_back()
+    _, (warning,) = owner.restore()
     assert service.thing == DEFAULTS["reverse_etl_sync"] | {"enabled": False}
     assert "set enabled to False, and it stays so" in warning
 
@@ -259,18 +261,18 @@ def test_a_changed_schedule_is_not_overwritten(kind: str) -> None:
     changed = service.state
     service.asked.clear()
     with pytest.raises(ScheduleChangedError, match=r"0 9 \* \* \*") as refused:
-        owner.put_back()
+        owner.restore()
     assert all(text in str(refused.value) for text in (was, OURS, field, "Nothing was overwritten"))
-    result, (line,) = owner.put_back("keep")
+    result, (line,) = owner.restore("keep")
     assert result["action"] == "none"
     assert "That is kept" in line
     assert {name.partition(".")[2] for name in service.asked} <= {"get", "list"}
     assert service.state == changed
-    result, (line,) = owner.put_back("restore")
-    assert (result["action"], service.thing[field]) == ("put_back", was)
+    result, (line,) = owner.restore("restore")
+    assert (result["action"], service.thing[field]) == ("restore", was)
     assert "is put back" in line
     with pytest.raises(ValueError, match="if_changed must be"):
-        owner.put_back("perhaps")
+        owner.restore("perhaps")
 
 
 def test_a_record_of_a_schedule_changed_by_a_user_is_replaced() -> None:
@@ -278,8 +280,8 @@ def test_a_record_of_a_schedule_changed_by_a_user_is_replaced() -> None:
     service.thing["sync_interval"] = "0 9 * * *"
     # The schedule was not restored; now all tasks are cleared.
     assert owner.note()["original"]["sync_interval"] == "0 9 * * *"
-    owner.take_off()
-    owner.put_back()
+    owner.pause()
+    owner.restore()
     assert service.thing["sync_interval"] == "0 9 * * *"
 
 
@@ -288,7 +290,7 @@ def test_recording_rejects_an_edited_part_of_a_removed_schedule() -> None:
     service.streams["s1"] = "0 9 * * *"
     with pytest.raises(ScheduleChangedError, match=r"sync_interval of stream s1 is '0 9 \* \* \*'"):
         owner.note()
-    owner.put_back("restore")
+    owner.restore("restore")
     assert service.streams == {"s1": "0 1 * * *"}
 
 
@@ -296,8 +298,8 @@ def test_a_change_between_record_and_pause_is_refused() -> None:
     service, owner = new("transform")
     owner.note()
     service.thing["cron_expression"] = "0 9 * * *"
-    with pytest.raises(ScheduleChangedError, match="Clear the task that noted it"):
-        owner.take_off()
+    with pytest.raises(ScheduleChangedError, match="Clear the task that took the snapshot"):
+        owner.pause()
     assert service.thing["cron_expression"] == "0 9 * * *"
 
 
@@ -305,7 +307,7 @@ def test_deleted_and_new_streams_are_left_alone() -> None:
     service, owner = taken("elt_sync", {"streams": {"s1": "0 1 * * *", "s2": "0 2 * * *"}})
     del service.streams["s1"]
     service.streams["s3"] = "0 7 * * *"
-    _, warnings = owner.put_back()
+    _, warnings = owner.restore()
     assert service.streams == {"s2": "0 2 * * *", "s3": "0 7 * * *"}
     assert warnings == ["sync_interval of stream s1 is gone."]
 
@@ -313,7 +315,7 @@ def test_deleted_and_new_streams_are_left_alone() -> None:
 def test_a_deleted_resource_needs_no_restore(monkeypatch: pytest.MonkeyPatch) -> None:
     service, owner = taken("transform")
     replace(service, monkeypatch, get=NotFoundError("gone", status=404))
-    result, warnings = owner.put_back()
+    result, warnings = owner.restore()
     assert (result["action"], warnings) == ("none", ["Transform x is gone."])
 
 
@@ -340,28 +342,28 @@ def test_a_paused_schedule_has_one_owner(kind: str) -> None:
     first, second = Owner(service, OURS), Owner(service, THEIRS)
     first.note()
     second.note()
-    first.take_off()
-    with pytest.raises(ScheduleOwnedError, match=f"{OURS[:4]}.* is what another DAG run"):
-        second.take_off()
+    first.pause()
+    with pytest.raises(ScheduleOwnedError, match=f"is paused already.* by {OURS[:4]}"):
+        second.pause()
     with pytest.raises(ScheduleOwnedError):
         second.note()
     # Its teardown runs all the same, and changes nothing, whatever if_changed says.
     owned = service.state
     for if_changed in ("fail", "keep", "restore"):
-        with pytest.raises(ScheduleOwnedError, match="left as it is, whatever if_changed says"):
-            second.put_back(if_changed)
+        with pytest.raises(ScheduleOwnedError, match="Nothing was changed, regardless of if_changed"):
+            second.restore(if_changed)
         assert service.state == owned
     assert marks(service) == {OURS}
-    first.put_back()
+    first.restore()
     assert service.state == before
     second.note()
-    second.take_off()
+    second.pause()
     # A repeated teardown leaves the next owner alone.
     with pytest.raises(ScheduleOwnedError):
-        first.put_back("restore")
+        first.restore("restore")
     assert marks(service) == {THEIRS}
-    second.put_back()
-    assert first.put_back("restore")[0]["action"] == "none"
+    second.restore()
+    assert first.restore("restore")[0]["action"] == "none"
     assert service.state == before
 
 
@@ -382,11 +384,11 @@ def test_of_two_simultaneous_owners_one_loses(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(service, "send", overtaken)
     with pytest.raises(ScheduleOwnedError):
-        first.take_off()
+        first.pause()
     with pytest.raises(ScheduleOwnedError):
-        first.put_back()
-    second.take_off()
-    second.put_back()
+        first.restore()
+    second.pause()
+    second.restore()
     assert service.state == before
 
 
@@ -395,17 +397,17 @@ def test_an_owner_that_disables_respects_another_owner() -> None:
     first, second = Owner(service, OURS), Owner(service, THEIRS, paused=True)
     first.note()
     second.note()
-    first.take_off()
+    first.pause()
     with pytest.raises(ScheduleOwnedError):
-        second.take_off()
+        second.pause()
     assert service.thing["enabled"]
 
 
 def test_only_the_changed_part_of_a_schedule_is_kept() -> None:
     service, owner = taken("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *"}})
     service.thing["sync_interval"] = "0 9 * * *"
-    result, (line,) = owner.put_back("keep")
-    assert (result["action"], "That is kept" in line) == ("put_back", True)
+    result, (line,) = owner.restore("keep")
+    assert (result["action"], "That is kept" in line) == ("restore", True)
     assert service.thing["sync_interval"] == "0 9 * * *"
     assert (service.thing["orchestration_workflow_id"], service.streams) == ("o", {"s1": "0 1 * * *"})
 
@@ -413,7 +415,7 @@ def test_only_the_changed_part_of_a_schedule_is_kept() -> None:
 def test_an_orchestration_assigned_during_a_pause_is_kept() -> None:
     service, owner = taken("transform")
     service.thing["orchestration_workflow_id"] = "p"
-    assert owner.put_back()[0]["action"] == "put_back"
+    assert owner.restore()[0]["action"] == "restore"
     assert (service.thing["orchestration_workflow_id"], service.thing["cron_expression"]) == ("p", "0 4 * * *")
 
 
@@ -427,7 +429,7 @@ def test_all_but_a_deleted_orchestration_is_restored(
     service, owner = new(kind, more)
     thing, streams = service.state
     owner.note()
-    owner.take_off()
+    owner.pause()
     gone = NotFoundError("no such orchestration", status=404)
     replace(service, monkeypatch, orchestration=gone, attach_orchestration=gone)
     carry_out = service.carry_out
@@ -443,15 +445,17 @@ def test_all_but_a_deleted_orchestration_is_restored(
     for _ in range(2):
         if kind == "reverse_etl_sync" and more.get("sync_interval", "") is None:
             # The interface cannot remove the last schedule of a reverse ETL sync.
-            with pytest.raises(NotPutBackError, match=f"without orchestration o, which is gone.*{OURS[:4]}.* of None"):
-                owner.put_back(if_changed)
+            with pytest.raises(
+                ScheduleNotRestoredError, match=f"without orchestration o, which is gone.*{OURS[:4]}.* of None"
+            ):
+                owner.restore(if_changed)
             assert (service.thing["sync_interval"], service.thing["enabled"]) == (OURS, True)
             continue
         if if_changed == "keep":
-            assert owner.put_back("keep")[1][0].endswith("is gone. All else is put back.")
+            assert owner.restore("keep")[1][0].endswith("is gone. All else is put back.")
         else:
             with pytest.raises(ScheduleChangedError, match=r"Orchestration o, to which .* is gone\. All else is put"):
-                owner.put_back(if_changed)
+                owner.restore(if_changed)
         assert service.state == (thing | {"orchestration_workflow_id": None}, streams)
 
 
@@ -459,14 +463,14 @@ def test_a_failed_attachment_to_an_orchestration_is_an_error(monkeypatch: pytest
     service, owner = taken("elt_sync", ATTACHED)
     replace(service, monkeypatch, orchestration=None, attach_orchestration=NotFoundError("not now", status=404))
     with pytest.raises(NotFoundError):
-        owner.put_back()
+        owner.restore()
     assert service.thing["sync_interval"] == OURS
 
 
 def test_a_paused_schedule_without_a_record_is_an_error() -> None:
     _, owner = taken("elt_sync")
     owner.begun = owner.kept = None
-    with pytest.raises(ScheduleLostError, match="Give it its schedule again"):
+    with pytest.raises(ScheduleLostError, match="Set the schedule in the service"):
         owner.note()
 
 
@@ -484,8 +488,8 @@ def test_a_resource_without_a_schedule_is_left_alone(kind: str, more: dict[str, 
     service, owner = new(kind, more)
     assert owner.note()["held"] == {}
     service.asked.clear()
-    assert owner.take_off()["action"] == "none"
-    assert owner.put_back()[0]["action"] == "none"
+    assert owner.pause()["action"] == "none"
+    assert owner.restore()[0]["action"] == "none"
     assert service.asked == []
 
 
@@ -513,17 +517,17 @@ def test_a_hidden_orchestration_schedule_is_restored_as_given() -> None:
         owner.note()
     owner.cron = "0 6 * * *"
     owner.note()
-    owner.take_off()
+    owner.pause()
     assert service.thing["cron_schedule"] == OURS
-    owner.put_back()
+    owner.restore()
     assert service.thing["cron_schedule"] == "0 6 * * *"
 
 
 def test_a_restored_schedule_is_verified() -> None:
     service, owner = taken("transform")
     service.thing["rebuild_trigger"] = "none"
-    with pytest.raises(NotPutBackError, match="rebuild_trigger 'none' in place of 'schedule'"):
-        owner.put_back()
+    with pytest.raises(ScheduleNotRestoredError, match="rebuild_trigger 'none' in place of 'schedule'"):
+        owner.restore()
 
 
 def test_a_lost_response_leaves_a_sync_active() -> None:
@@ -532,10 +536,10 @@ def test_a_lost_response_leaves_a_sync_active() -> None:
     owner.note()
     service.fail(4, "lost")
     with pytest.raises(TransportError):
-        owner.take_off()
+        owner.pause()
     assert service.asked[3] == "reverse_etl_syncs.update"
     assert service.thing["enabled"]
-    owner.put_back()
+    owner.restore()
     assert service.state == before
 
 
@@ -543,12 +547,12 @@ def test_a_task_that_times_out_during_an_update_can_restore() -> None:
     service, owner = new("reverse_etl_sync")
     owner.note()
     service.fail(3, "killed")
-    earlier = Earlier(NoRecords())
+    earlier = DeactivatedSyncs(NoTaskState())
     assert owner.noted is not None
     with pytest.raises(KilledError):
-        drive(schedules.take_off(owner.noted, Means(earlier, 60)), service.send, service.sleep)
+        run_blocking(schedules.pause(owner.noted, PauseContext(earlier, 60)), service.send, service.sleep)
     assert not service.thing["enabled"]
-    drive(restore(earlier), service.send, service.sleep)
+    run_blocking(restore(earlier), service.send, service.sleep)
     assert service.thing["enabled"]
 
 
@@ -564,7 +568,9 @@ def test_each_owner_has_a_cron_expression_of_its_own() -> None:
     assert not schedules._NEVER.fullmatch("0 3 29 2 1")
 
 
-@pytest.mark.parametrize("given", [{}, {"resource": "elt_sync"}, "None", [1], dict.fromkeys(Noted.__required_keys__)])
+@pytest.mark.parametrize(
+    "given", [{}, {"resource": "elt_sync"}, "None", [1], dict.fromkeys(ScheduleSnapshot.__required_keys__)]
+)
 def test_an_invalid_record_is_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match="noted must be"):
-        schedules.read_note(given)
+    with pytest.raises(ValueError, match="snapshot must be"):
+        schedules.read_snapshot(given)

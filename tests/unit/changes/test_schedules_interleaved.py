@@ -17,19 +17,19 @@ import pytest
 from croniter import croniter
 
 from airflow_provider_datapipe.api.errors import DatapipeError
-from airflow_provider_datapipe.changes import schedules
-from airflow_provider_datapipe.changes.reverse_etl import Earlier
-from airflow_provider_datapipe.changes.schedule_kinds import Means
-from airflow_provider_datapipe.changes.schedules import ScheduleChangedError, ScheduleOwnedError
-from airflow_provider_datapipe.runs.records import NoRecords
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.resources import schedules
+from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs
+from airflow_provider_datapipe.resources.schedule_kinds import PauseContext
+from airflow_provider_datapipe.resources.schedules import ScheduleChangedError, ScheduleOwnedError
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 from tests.unit.changes.fake_service import Service
 from tests.unit.changes.test_schedules import ATTACHED, OURS, THEIRS
 
 pytestmark = pytest.mark.slow
 
 
-NOTE, TAKE_OFF, PUT_BACK, OVER = "note", "take_off", "put_back", "over"
+NOTE, TAKE_OFF, PUT_BACK, OVER = "note", "pause", "restore", "over"
 EDITED = "0 9 * * *"
 IF_CHANGED = ("fail", "keep", "restore")
 STREAMS = {"streams": {"s1": "0 1 * * *"}}
@@ -157,14 +157,16 @@ class Exploration:
         return replace(world, fields=tuple(fields.items()), owners=owners)
 
     def _steps(self, owner: Owner) -> Any:
-        means = Means(Earlier(NoRecords()), 0)
+        means = PauseContext(DeactivatedSyncs(NoTaskState()), 0)
         if owner.at == NOTE:
             which = "elt_sync_id" if self.service.kind == "elt_sync" else f"{self.service.kind}_id"
             finding = schedules.find(**{which: "x"})
-            return schedules.note(finding, owner.mark, paused=owner.paused, cron_schedule=None, begun=(), kept=None)
+            return schedules.take_snapshot(
+                finding, owner.mark, paused=owner.paused, cron_schedule=None, begun=(), kept=None
+            )
         if owner.at == TAKE_OFF:
-            return schedules.take_off(owner.noted, means)
-        return schedules.put_back(owner.noted, means, left_whole=owner.was_taken, if_changed=self.if_changed)
+            return schedules.pause(owner.noted, means)
+        return schedules.restore(owner.noted, means, left_whole=owner.was_taken, if_changed=self.if_changed)
 
     def _moved(self, owner: Owner) -> Owner:
         """Carry out the next request of an owner."""
@@ -177,9 +179,9 @@ class Exploration:
         except DatapipeError as error:
             answer = error
         name = request.endpoint.name.partition(".")[2]
-        told = type(answer).__name__ if isinstance(answer, DatapipeError) else repr(answer)
+        reported = type(answer).__name__ if isinstance(answer, DatapipeError) else repr(answer)
         # What a change answers, nobody looks at.
-        key = told if name in ("get", "list") or isinstance(answer, DatapipeError) else name
+        key = reported if name in ("get", "list") or isinstance(answer, DatapipeError) else name
         try:
             if isinstance(answer, DatapipeError):
                 steps.throw(answer)
@@ -213,7 +215,7 @@ class Exploration:
             ends = [each.end or "" for each in world.owners if each not in failed]
             for owner in order:
                 try:
-                    drive(self._steps(replace(owner, at=PUT_BACK)), self.service.send, self.service.sleep)
+                    run_blocking(self._steps(replace(owner, at=PUT_BACK)), self.service.send, self.service.sleep)
                 except (ScheduleOwnedError, ScheduleChangedError) as error:
                     ends.append(type(error).__name__)
                 assert self.service.paused == 0

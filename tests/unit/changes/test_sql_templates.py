@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jinja2 import DictLoader, Environment, StrictUndefined, TemplateNotFound, TemplateSyntaxError, UndefinedError
 from jinja2.sandbox import SandboxedEnvironment
 
-from airflow_provider_datapipe.changes.sql_templates import keeping_references, keeps_references
+from airflow_provider_datapipe.resources.sql_templates import keeping_references, keeps_references
 
 CONTEXT: dict[str, Any] = {"ds": "2026-01-02", "params": {"most": 3, "name": "orders"}}
 #: Names of the context, and one that is not in it now.

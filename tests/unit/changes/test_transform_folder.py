@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.changes.transform_folder import (
+from airflow_provider_datapipe.resources.transform_folder import (
     CyclicTransformsError,
     about,
     as_subquery,
@@ -20,7 +20,7 @@ from airflow_provider_datapipe.changes.transform_folder import (
     reads,
     references,
 )
-from datapipe_local.service import templates
+from datapipe_local.services import templates
 
 
 def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:

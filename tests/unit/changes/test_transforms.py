@@ -16,16 +16,16 @@ from airflow_provider_datapipe.api.models.transforms import (
     TransformVersion,
 )
 from airflow_provider_datapipe.api.request import Repeat
-from airflow_provider_datapipe.changes import transform_bulk, transforms
-from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
-from airflow_provider_datapipe.changes.transform_orphans import in_order_of_deletion
-from airflow_provider_datapipe.changes.transforms import Due
+from airflow_provider_datapipe.flows import Flow, run_blocking
+from airflow_provider_datapipe.resources import transform_bulk, transforms
+from airflow_provider_datapipe.resources.transform_folder import DesiredTransform
+from airflow_provider_datapipe.resources.transform_orphans import in_order_of_deletion
+from airflow_provider_datapipe.resources.transforms import Due
 from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import NoRecords
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.steps import Steps, drive
-from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.runs.task_state import NoTaskState
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.unit.changes.fake_service import BROKEN, LOST, UNSENT
 from tests.unit.runs.model_service import ModelService, page, transform
 
@@ -41,12 +41,12 @@ def version(*, published: bool) -> Page[Any]:
     return page(TransformVersion.model_validate(fields | {"is_published": published}))
 
 
-def driven(service: ModelService, steps: Steps[Any]) -> Any:
-    return drive(steps, service.send, service.sleep)
+def driven(service: ModelService, steps: Flow[Any]) -> Any:
+    return run_blocking(steps, service.send, service.sleep)
 
 
 def deploy(service: ModelService, wanted: DesiredTransform = NEW, *, publish: bool = True) -> Batch:
-    batch: Batch = driven(service, transforms.deploy(wanted, publish=publish, records=NoRecords()))
+    batch: Batch = driven(service, transforms.deploy(wanted, publish=publish, records=NoTaskState()))
     return batch
 
 
@@ -133,7 +133,7 @@ def test_a_build_that_failed_gets_no_schedule() -> None:
     wanted = DesiredTransform("daily", "sales", "SELECT 1", cron_expression="0 1 * * *")
     service = ModelService(transforms__list=[page(there())], transforms__versions=[version(published=True)])
     batch = deploy(service, wanted)
-    batch.ended = [End(EndReason.RUN_OVER, Reference("transform", "t", "daily"), Outcome.FAILED)]
+    batch.ended = [WaitOutcome(WaitOutcomeReason.RUN_OVER, RunRef("transform", "t", "daily"), Outcome.FAILED)]
     driven(service, transforms.conclude(batch))
     assert "transforms.update" not in service.asked
 
@@ -144,7 +144,7 @@ NO_REFERENCES = AvailableReferences(data=())
 def bulk(service: ModelService, *names: str, **sql: str) -> Batch:
     desired = [DesiredTransform(name, "", "SELECT 1") for name in names]
     desired += [DesiredTransform(name, "", text) for name, text in sql.items()]
-    batch: Batch = driven(service, transform_bulk.begin(desired, publish=True, records=NoRecords()))
+    batch: Batch = driven(service, transform_bulk.begin(desired, publish=True, records=NoTaskState()))
     return batch
 
 
@@ -192,8 +192,8 @@ def test_what_an_item_is_refused_for_is_told_with_it() -> None:
     assert [target.name for target in batch.queued] == ["b"]
 
 
-@pytest.mark.parametrize("reason", [EndReason.TIMEOUT, EndReason.LOST_CONTACT])
-def test_nothing_more_is_started_after_a_wait_in_vain(reason: EndReason) -> None:
+@pytest.mark.parametrize("reason", [WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT])
+def test_nothing_more_is_started_after_a_wait_in_vain(reason: WaitOutcomeReason) -> None:
     service = ModelService(
         transforms__available_references=[NO_REFERENCES],
         transforms__list=[page()],
@@ -205,8 +205,8 @@ def test_nothing_more_is_started_after_a_wait_in_vain(reason: EndReason) -> None
     batch = Batch.from_dict(batch.as_dict())
     batch.queued = []
     batch.ended = [
-        End(EndReason.RUN_OVER, Reference("transform", "id-b", "b"), Outcome.SUCCEEDED),
-        End(reason, Reference("transform", "id-a", "a"), Outcome.RUNNING),
+        WaitOutcome(WaitOutcomeReason.RUN_OVER, RunRef("transform", "id-b", "b"), Outcome.SUCCEEDED),
+        WaitOutcome(reason, RunRef("transform", "id-a", "a"), Outcome.RUNNING),
     ]
     driven(service, transform_bulk.go_on(batch))
     assert batch.is_over

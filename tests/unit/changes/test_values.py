@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.changes.values import choice, flag, mapping, mappings, named, number, texts
+from airflow_provider_datapipe.resources.template_values import choice, flag, mapping, mappings, named, number, texts
 
 READERS: dict[str, Callable[[str, Any], Any]] = {
     "flag": flag,

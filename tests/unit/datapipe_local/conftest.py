@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from datapipe_local.clock import Clock
-from datapipe_local.service.context import Context
-from datapipe_local.store.store import Store
-from datapipe_local.warehouse import Warehouse
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import Clock
+from datapipe_local.storage.store import Store
+from datapipe_local.warehouse.warehouse import Warehouse
 from tests.unit.datapipe_local.file_loads import FileLoads
 
 

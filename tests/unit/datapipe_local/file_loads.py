@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from datapipe_local.loading.manner import Manner, Run
-from datapipe_local.loads import Loads, Told
-from datapipe_local.sources.base import Need
-from datapipe_local.sources.files import FileOrigin, FilesSource
-from datapipe_local.warehouse import Place, Warehouse
+from datapipe_local.connectors.sources.base import Need
+from datapipe_local.connectors.sources.files import FileOrigin, FilesSource
+from datapipe_local.warehouse.loading.load_options import Manner, Run
+from datapipe_local.warehouse.loads import Loads, Told
+from datapipe_local.warehouse.warehouse import Place, Warehouse
 
 PLACE = Place("raw", "things")
 TOLD = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")

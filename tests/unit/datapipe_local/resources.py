@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from datapipe_local.clock import Clock, Timestamp, later
-from datapipe_local.store.records import (
+from datapipe_local.storage.clock import Clock, Timestamp, later
+from datapipe_local.storage.records import (
     Connection,
     EltStream,
     EltSync,
@@ -15,7 +15,7 @@ from datapipe_local.store.records import (
     Transform,
     TransformVersion,
 )
-from datapipe_local.store.store import Store
+from datapipe_local.storage.store import Store
 
 NOW = "2026-03-20T22:15:30.000Z"
 TIMES: dict[str, Any] = {"created_at": NOW, "updated_at": NOW}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipe_local.authority import Authority, is_loopback, parse_authority
+from datapipe_local.common.authority import Authority, is_loopback, parse_authority
 
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
 MALFORMED = """

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipe_local.canonical import DEEPEST, elements, is_canonical, one_line, parse
+from datapipe_local.common.canonical import DEEPEST, elements, is_canonical, one_line, parse
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES: st.SearchStrategy[Any] = st.recursive(

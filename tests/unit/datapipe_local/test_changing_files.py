@@ -7,9 +7,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from datapipe_local.loading.increment import OutdatedError
-from datapipe_local.loading.manner import Manner
-from datapipe_local.warehouse import Place, Scan, Warehouse, WarehouseError
+from datapipe_local.warehouse.loading.increment import OutdatedError
+from datapipe_local.warehouse.loading.load_options import Manner
+from datapipe_local.warehouse.warehouse import Place, Scan, Warehouse, WarehouseError
 from tests.unit.datapipe_local.file_loads import PLACE, FileLoads, lines
 
 HISTORY = Place("raw", "things_history")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from datapipe_local.app import interface_routes
 from datapipe_local.control.answer import Answer, made_up, malformed, rewritten
 from datapipe_local.control.models import Fault
 from datapipe_local.control.paths import Interface, could_match, matches
+from datapipe_local.server.app import interface_routes
 
 
 @pytest.mark.parametrize(

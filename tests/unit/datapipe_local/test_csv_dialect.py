@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datapipe_local.loading.csv_dialect import DELIMITERS, CsvDialect, DialectError, detect
+from datapipe_local.warehouse.loading.csv_dialect import DELIMITERS, CsvDialect, DialectError, detect
 from tests.support.examples import scaled
 
 

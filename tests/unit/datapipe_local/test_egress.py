@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipe_local.destinations.base import Progress, Record, Target
-from datapipe_local.destinations.http import HttpDestination
-from datapipe_local.egress import EgressRule, literal_address, required_rule
-from datapipe_local.errors import RunError
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.destinations.base import Progress, Record, Target
+from datapipe_local.connectors.destinations.http import HttpDestination
+from datapipe_local.connectors.egress import EgressRule, literal_address, required_rule
 from tests.support.scripted_server import Reply, ScriptedServer
 
 PUBLIC, LOOPBACK, PRIVATE, ANY = EgressRule

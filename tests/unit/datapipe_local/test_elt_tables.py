@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from datapipe_local.loads import Loads
-from datapipe_local.service import elt_syncs, elt_tables
-from datapipe_local.service.context import Context
-from datapipe_local.warehouse import Place, Scan, WarehouseError
+from datapipe_local.services import elt_syncs, elt_tables
+from datapipe_local.services.context import Context
+from datapipe_local.warehouse.loads import Loads
+from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
 from tests.unit.datapipe_local.file_loads import PLAIN
 from tests.unit.datapipe_local.resources import Resources
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from datapipe_local.clock import Clock, Timestamp, later
+from datapipe_local.common.errors import RunError
 from datapipe_local.engine import orchestration
 from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.stop import Stop
-from datapipe_local.errors import RunError
-from datapipe_local.service import jobs
-from datapipe_local.service.context import Context
-from datapipe_local.store.records import Job, JobKind
+from datapipe_local.services import jobs
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import Clock, Timestamp, later
+from datapipe_local.storage.records import Job, JobKind
 from tests.support.processes import wait_for
 
 KIND = JobKind.ELT_STREAM_RUN
@@ -176,7 +176,7 @@ def test_work_that_ends_during_a_step_keeps_the_engine_busy(context: Context, mo
     executor = Scripted(context, [], load=lambda _: released.wait(10))
     engine = executor.engine
     has_work: list[bool] = []
-    monkeypatch.setattr(engine._looks, "note", lambda **noted: has_work.append(noted["has_work"]))
+    monkeypatch.setattr(engine._idle, "note", lambda **noted: has_work.append(noted["has_work"]))
     advance = orchestration.advance
 
     def advance_then_end(given: Context) -> Timestamp | None:

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from datapipe_local import destinations
-from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
-from datapipe_local.destinations.changes import Changes
-from datapipe_local.destinations.csv_form import as_row
-from datapipe_local.destinations.jsonl_table import JsonLinesTable
-from datapipe_local.errors import RunError
-from datapipe_local.store.records import Connection
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors import destinations
+from datapipe_local.connectors.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
+from datapipe_local.connectors.destinations.changes import Changes
+from datapipe_local.connectors.destinations.csv_form import as_row
+from datapipe_local.connectors.destinations.jsonl_table import JsonLinesTable
+from datapipe_local.storage.records import Connection
 from tests.support.examples import scaled
 from tests.support.room import no_file_beyond
 

@@ -14,11 +14,11 @@ import duckdb
 import pytest
 from pydantic import ValidationError
 
-from datapipe_local.errors import RunError
-from datapipe_local.sources import archives
-from datapipe_local.sources.base import Need, SourceError
-from datapipe_local.sources.files import FileOrigin, FilesSource
-from datapipe_local.warehouse import WarehouseError
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.sources import archives
+from datapipe_local.connectors.sources.base import Need, SourceError
+from datapipe_local.connectors.sources.files import FileOrigin, FilesSource
+from datapipe_local.warehouse.warehouse import WarehouseError
 from tests.unit.datapipe_local.file_loads import FileLoads, lines
 
 ROWS = [(1, "one", None), (2, "two", 2.5)]

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 
+from datapipe_local.common.base_model import Secret, Strict
+from datapipe_local.connectors.sources.webhook import WebhookSettings
 from datapipe_local.pages.fields import Kind, fields_of
 from datapipe_local.pages.form import read, shown
 from datapipe_local.pages.form_html import FormHtml
-from datapipe_local.service.integrations import known
-from datapipe_local.service.settings_schema import settings_schema
-from datapipe_local.sources.webhook import WebhookSettings
-from datapipe_local.strict import Secret, Strict
+from datapipe_local.services.integrations import known
+from datapipe_local.services.settings_schema import settings_schema
 
 
 class Inner(Strict):

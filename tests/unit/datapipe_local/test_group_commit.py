@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from datapipe_local.store.group_commit import GroupCommit
+from datapipe_local.storage.group_commit import GroupCommit
 
 
 class Commits:

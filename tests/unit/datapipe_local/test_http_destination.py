@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from datapipe_local.destinations.base import ABSENT, Outcome, Progress, Record, Target, Unanswered
-from datapipe_local.destinations.http import HttpDestination
-from datapipe_local.destinations.http_answer import Answer
-from datapipe_local.errors import RunError
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.destinations.base import ABSENT, Outcome, Progress, Record, Target, Unanswered
+from datapipe_local.connectors.destinations.http import HttpDestination
+from datapipe_local.connectors.destinations.http_answer import Answer
 from tests.support.scripted_server import Reply, ScriptedServer, Seen
 
 UPDATE, UPSERT = OperationName.UPDATE, OperationName.UPSERT

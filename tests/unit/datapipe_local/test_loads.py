@@ -8,13 +8,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from datapipe_local import sandbox
-from datapipe_local.loading.columns import ColumnsError
-from datapipe_local.loading.manner import Manner
-from datapipe_local.loading.readable import Selection, Stored
-from datapipe_local.loads import Loads, Slice
-from datapipe_local.sandbox import SandboxTable
-from datapipe_local.warehouse import Scan, Warehouse, WarehouseError
+from datapipe_local.warehouse import sandbox
+from datapipe_local.warehouse.loading.columns import ColumnsError
+from datapipe_local.warehouse.loading.load_options import Manner
+from datapipe_local.warehouse.loading.readable import Selection, Stored
+from datapipe_local.warehouse.loads import Loads, Slice
+from datapipe_local.warehouse.sandbox import SandboxTable
+from datapipe_local.warehouse.warehouse import Scan, Warehouse, WarehouseError
 from tests.unit.datapipe_local.file_loads import PLACE, PLAIN, TOLD
 
 

@@ -10,13 +10,13 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from datapipe_local.clock import Clock, as_timestamp
-from datapipe_local.ids import RunId
-from datapipe_local.service import elt_streams, elt_syncs, orchestrations, reverse_etl, transforms
-from datapipe_local.service.context import Context
-from datapipe_local.store import records
-from datapipe_local.store.store import Store
-from datapipe_local.warehouse import Warehouse
+from datapipe_local.services import elt_streams, elt_syncs, orchestrations, reverse_etl, transforms
+from datapipe_local.services.context import Context
+from datapipe_local.storage import records
+from datapipe_local.storage.clock import Clock, as_timestamp
+from datapipe_local.storage.ids import RunId
+from datapipe_local.storage.store import Store
+from datapipe_local.warehouse.warehouse import Warehouse
 from tests.unit.datapipe_local.resources import TIMES, Resources
 
 FEW, MANY = 100, 10_000

@@ -12,13 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from datapipe_local.clock import later
 from datapipe_local.engine import orchestration
 from datapipe_local.engine.plan import plan
-from datapipe_local.service import jobs, orchestrations
-from datapipe_local.service.context import Context
-from datapipe_local.store.records import ItemState, Job, JobKind, OrchestrationItem, OrchestrationRun
-from datapipe_local.store.store import Store
+from datapipe_local.services import jobs, orchestrations
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import ItemState, Job, JobKind, OrchestrationItem, OrchestrationRun
+from datapipe_local.storage.store import Store
 from tests.support.examples import scaled
 from tests.unit.datapipe_local.resources import NOW, Resources, SetClock
 

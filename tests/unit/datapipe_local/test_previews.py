@@ -9,16 +9,16 @@ from typing import Any
 import duckdb
 import pytest
 
-from datapipe_local.clock import later
+from datapipe_local.common.errors import RunError
 from datapipe_local.engine.query_previews import QueryPreviewer
 from datapipe_local.engine.stop import Stop
-from datapipe_local.errors import RunError
-from datapipe_local.previews import Preview, preview
-from datapipe_local.query_process import snapshot
-from datapipe_local.service import jobs, query_previews
-from datapipe_local.service.context import Context
-from datapipe_local.store.records import JobKind, QueryPreview
-from datapipe_local.warehouse import Place, Warehouse, WarehouseError, bytes_of
+from datapipe_local.services import jobs, query_previews
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import JobKind, QueryPreview
+from datapipe_local.warehouse.previews import Preview, preview
+from datapipe_local.warehouse.query_process import snapshot
+from datapipe_local.warehouse.warehouse import Place, Warehouse, WarehouseError, bytes_of
 
 QUERIES = [
     "SELECT NAME FROM Shop.People ORDER BY 1",

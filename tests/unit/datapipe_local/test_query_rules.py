@@ -8,9 +8,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from datapipe_local import sandbox
-from datapipe_local.query_functions import ALLOWED_FUNCTIONS
-from datapipe_local.warehouse import Place, Warehouse, WarehouseError
+from datapipe_local.warehouse import sandbox
+from datapipe_local.warehouse.query_functions import ALLOWED_FUNCTIONS
+from datapipe_local.warehouse.warehouse import Place, Warehouse, WarehouseError
 
 pytestmark = pytest.mark.medium
 
@@ -254,5 +254,5 @@ def test_each_duckdb_function_is_allowed_or_refused() -> None:
     ).fetchall()
     known = ALLOWED_FUNCTIONS | REFUSED
     unknown = {name for (name,) in found if name not in known and not REFUSED_FAMILIES.match(name)}
-    assert unknown == set(), "enter them in query_functions.py, or in REFUSED"
+    assert unknown == set(), "enter them in warehouse/query_functions.py, or in REFUSED"
     assert not ALLOWED_FUNCTIONS & REFUSED

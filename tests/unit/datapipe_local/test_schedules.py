@@ -12,16 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from datapipe_local.clock import later
+from datapipe_local.common.errors import BadRequestError
 from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.schedule import SETTING, Schedule, next_time
 from datapipe_local.engine.stop import Stop
-from datapipe_local.errors import BadRequestError
-from datapipe_local.service import jobs, orchestrations, schedules
-from datapipe_local.service.checks import check_cron
-from datapipe_local.service.context import Context
-from datapipe_local.store.records import JobKind
-from datapipe_local.store.store import Store
+from datapipe_local.services import jobs, orchestrations, schedules
+from datapipe_local.services.checks import check_cron
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.records import JobKind
+from datapipe_local.storage.store import Store
 from tests.support.examples import scaled
 from tests.unit.datapipe_local.resources import Resources, SetClock
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from datapipe_local.errors import BadRequestError, SetupError
-from datapipe_local.ids import derived_id
+from datapipe_local.common.errors import BadRequestError, SetupError
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document
-from datapipe_local.service import elt_syncs, publishing, schedules, transform_drafts, transforms
-from datapipe_local.service.context import Context
+from datapipe_local.services import elt_syncs, publishing, schedules, transform_drafts, transforms
+from datapipe_local.services.context import Context
+from datapipe_local.storage.ids import derived_id
 
 SEED = """\
 runs: {scheduling_delay: 0.5, minimum_duration: 1}

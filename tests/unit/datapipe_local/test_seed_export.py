@@ -13,13 +13,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from datapipe_local.clock import Clock
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document, GivenDocument
 from datapipe_local.seed.export import export
-from datapipe_local.service.context import Context
-from datapipe_local.store.store import Store
-from datapipe_local.warehouse import Warehouse
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import Clock
+from datapipe_local.storage.store import Store
+from datapipe_local.warehouse.warehouse import Warehouse
 from tests.support.examples import scaled
 
 #: Texts with a meaning in YAML, or in seeds.

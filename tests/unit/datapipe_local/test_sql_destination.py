@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from datapipe_local import destinations
-from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
-from datapipe_local.destinations.sql_receipts import TABLE
-from datapipe_local.errors import RunError
-from datapipe_local.store.records import Connection
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors import destinations
+from datapipe_local.connectors.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
+from datapipe_local.connectors.destinations.sql_delivery_log import TABLE
+from datapipe_local.storage.records import Connection
 from tests.support.postgresql import PostgreSQL, need_postgresql
 
 INSERT, UPDATE, UPSERT, MIRROR = OperationName.INSERT, OperationName.UPDATE, OperationName.UPSERT, OperationName.MIRROR

@@ -16,14 +16,14 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from datapipe_local.errors import RunError
-from datapipe_local.loading.increment import OutdatedError
-from datapipe_local.loading.manner import Manner
-from datapipe_local.loading.readable import Query, Selection
-from datapipe_local.loads import Loads
-from datapipe_local.sources.base import Need
-from datapipe_local.sources.sql import SqlSource
-from datapipe_local.warehouse import Place, Warehouse
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.sources.base import Need
+from datapipe_local.connectors.sources.sql import SqlSource
+from datapipe_local.warehouse.loading.increment import OutdatedError
+from datapipe_local.warehouse.loading.load_options import Manner
+from datapipe_local.warehouse.loading.readable import Query, Selection
+from datapipe_local.warehouse.loads import Loads
+from datapipe_local.warehouse.warehouse import Place, Warehouse
 from tests.support.postgresql import PostgreSQL, need_postgresql
 from tests.unit.datapipe_local.file_loads import TOLD
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from datapipe_local.destinations.jsonl import unwritable
-from datapipe_local.errors import RunError
-from datapipe_local.logs import Handler
-from datapipe_local.statements import WarehouseError, WarehouseStorageError
-from datapipe_local.storage import Outage, failure
-from datapipe_local.store.store import Store
-from datapipe_local.warehouse import Place, Warehouse
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.destinations.jsonl import unwritable
+from datapipe_local.server.logging import Handler
+from datapipe_local.storage.store import Store
+from datapipe_local.storage.write_failures import Outage, failure
+from datapipe_local.warehouse.statements import WarehouseError, WarehouseStorageError
+from datapipe_local.warehouse.warehouse import Place, Warehouse
 
 
 def sqlite_error(code: int) -> sqlite3.OperationalError:

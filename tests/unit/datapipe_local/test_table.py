@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datapipe_local.errors import BadRequestError, SetupError
-from datapipe_local.store.records import Connection, EltStream
-from datapipe_local.store.store import Store
-from datapipe_local.store.table import Order, Position
+from datapipe_local.common.errors import BadRequestError, SetupError
+from datapipe_local.storage.records import Connection, EltStream
+from datapipe_local.storage.store import Store
+from datapipe_local.storage.table import Order, Position
 from tests.support.examples import scaled
 from tests.unit.datapipe_local.resources import TIMES, Resources
 

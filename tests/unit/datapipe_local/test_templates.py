@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipe_local.errors import BadRequestError
-from datapipe_local.service import templates
+from datapipe_local.common.errors import BadRequestError
+from datapipe_local.services import templates
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.api.models.transforms import Materialization
+from datapipe_local.common.errors import BadRequestError, NotFoundError, RunError
 from datapipe_local.engine.materialization import Materializer
 from datapipe_local.engine.stop import Stop
-from datapipe_local.errors import BadRequestError, NotFoundError, RunError
-from datapipe_local.service import jobs, publishing, transform_drafts, transform_removal, transforms
-from datapipe_local.service.context import Context
-from datapipe_local.store.records import Job, JobKind
-from datapipe_local.warehouse import Place
+from datapipe_local.services import jobs, publishing, transform_drafts, transform_removal, transforms
+from datapipe_local.services.context import Context
+from datapipe_local.storage.records import Job, JobKind
+from datapipe_local.warehouse.warehouse import Place
 
 TABLES_AND_VIEWS = (
     "SELECT schema_name, table_name FROM duckdb_tables() UNION SELECT schema_name, view_name FROM duckdb_views()"

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datapipe_local.clock import later
-from datapipe_local.engine.candidates import candidate
-from datapipe_local.engine.values import json_value
-from datapipe_local.errors import BadRequestError, RunError
-from datapipe_local.ids import RunId, derived_id
-from datapipe_local.locks import Locks
-from datapipe_local.names import LONGEST_NAME, numbered, snake_case
-from datapipe_local.query_formats import as_csv, as_json, as_table
-from datapipe_local.service.checks import check_name
-from datapipe_local.spill import DiskSet
+from datapipe_local.cli.query_formats import as_csv, as_json, as_table
+from datapipe_local.common.errors import BadRequestError, RunError
+from datapipe_local.common.locks import Locks
+from datapipe_local.common.names import LONGEST_NAME, numbered, snake_case
+from datapipe_local.engine.record_reader import candidate
+from datapipe_local.services.checks import check_name
+from datapipe_local.storage.clock import later
+from datapipe_local.storage.ids import RunId, derived_id
+from datapipe_local.storage.temporary_data import DiskSet
+from datapipe_local.warehouse.json_values import json_value
 from tests.support.room import no_file_beyond
 
 START = "2026-11-21T09:00:00.000Z"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from datapipe_local.errors import SetupError
-from datapipe_local.warehouse import Place, Warehouse, WarehouseError
+from datapipe_local.common.errors import SetupError
+from datapipe_local.warehouse.warehouse import Place, Warehouse, WarehouseError
 
 HERE = Place("models", "thing")
 THERE = Place("other", "thing")

@@ -7,11 +7,11 @@ from typing import Any
 
 from airflow_provider_datapipe.api.models.transforms import AvailableReferences, Transform
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.lineage.collect import Work, lineage_of
 from airflow_provider_datapipe.lineage.model import Lineage
 from airflow_provider_datapipe.lineage.names import Naming
-from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.models import RunTarget
 
 
 class ManyTransforms:
@@ -55,8 +55,8 @@ class ManyTransforms:
 
     def lineage_of(self, kind: str, *resource_ids: str) -> Lineage:
         """Return the lineage of runs."""
-        targets = [Target(each, each) for each in resource_ids]
-        return drive(lineage_of(Work(kind, targets), Naming.of("h")), self, lambda _: None)
+        targets = [RunTarget(each, each) for each in resource_ids]
+        return run_blocking(lineage_of(Work(kind, targets), Naming.of("h")), self, lambda _: None)
 
 
 def test_transforms_beyond_those_that_are_listed_are_asked_for() -> None:
@@ -69,7 +69,7 @@ def test_transforms_beyond_those_that_are_listed_are_asked_for() -> None:
 
 def test_what_may_be_beyond_the_first_things_of_a_list_is_said() -> None:
     few, many = ManyTransforms(299), ManyTransforms(301)
-    told = few.lineage_of("orchestration", "nightly")
-    assert ([each.name.name for each in told.outputs], told.problem) == (["model.f.n298"], None)
-    told = many.lineage_of("orchestration", "nightly")
-    assert (told.outputs, told.problem) == ([], "of GET /transforms, the first 300 things are looked at")
+    reported = few.lineage_of("orchestration", "nightly")
+    assert ([each.name.name for each in reported.outputs], reported.problem) == (["model.f.n298"], None)
+    reported = many.lineage_of("orchestration", "nightly")
+    assert (reported.outputs, reported.problem) == ([], "of GET /transforms, the first 300 things are looked at")

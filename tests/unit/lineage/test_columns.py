@@ -13,7 +13,7 @@ PLACES = {"orders": "shop.orders", "people": "shop.people"}
 
 
 @pytest.mark.parametrize(
-    ("sql", "columns", "told"),
+    ("sql", "columns", "reported"),
     [
         ("SELECT id, total AS amount FROM {{orders}}", ["id", "amount"], {"id": ["o.id"], "amount": ["o.total"]}),
         # A table without an alias goes by its own name.
@@ -72,10 +72,12 @@ PLACES = {"orders": "shop.orders", "people": "shop.people"}
         ("SELECT id -- from {{people}}\nFROM {{orders}}", ["id"], {"id": ["o.id"]}),
     ],
 )
-def test_columns_are_followed_as_far_as_can_be_told(sql: str, columns: list[str], told: dict[str, list[str]]) -> None:
+def test_columns_are_followed_as_far_as_can_be_told(
+    sql: str, columns: list[str], reported: dict[str, list[str]]
+) -> None:
     short = {"shop.orders": "o", "shop.people": "p"}
     found = columns_of(sql, PLACES, columns)
-    assert {name: [f"{short[place]}.{column}" for place, column in froms] for name, froms in found.items()} == told
+    assert {name: [f"{short[place]}.{column}" for place, column in froms] for name, froms in found.items()} == reported
 
 
 def test_sql_that_is_too_long_or_too_wide_is_left_alone() -> None:

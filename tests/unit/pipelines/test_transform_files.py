@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import AvailableReferences, TransformVersion
+from airflow_provider_datapipe.flows import Flow, run_blocking
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result, report_text
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
 from airflow_provider_datapipe.pipelines.transforms.files import parse_files, path_for, read_files, wanted
 from airflow_provider_datapipe.pipelines.transforms.front_matter import TransformFileError, parse, render
 from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
 from airflow_provider_datapipe.pipelines.transforms.pulling import Pulled, pull_transforms, write
-from airflow_provider_datapipe.runs.steps import Steps, drive
 from tests.unit.runs.model_service import ModelService, page, transform
 
 T = TypeVar("T")
@@ -87,10 +87,10 @@ class Service:
         fields = {"id": "v", "sql_template": "", "parameters": [], "created_at": "2026-01-01T00:00:00.000Z"}
         return TransformVersion.model_validate(fields | {"is_published": published})
 
-    def run(self, steps: Steps[T]) -> T:
-        return drive(steps, self._model.send, self._model.sleep)
+    def run(self, steps: Flow[T]) -> T:
+        return run_blocking(steps, self._model.send, self._model.sleep)
 
-    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
+    def run_concurrently(self, several: Sequence[Flow[T]]) -> list[T]:
         return [self.run(steps) for steps in several]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.models import RunRef
 from tests.support.many_runs import ManyRuns, Run
 
 
@@ -19,18 +19,18 @@ def many(
     return service
 
 
-def reverse_etl(run_id: str) -> Reference:
-    return Reference("reverse_etl", "r", run_id, run_id=run_id)
+def reverse_etl(run_id: str) -> RunRef:
+    return RunRef("reverse_etl", "r", run_id, run_id=run_id)
 
 
-def stream(name: str, sync_id: str = "y") -> Reference:
-    return Reference("elt_stream", name, name, run_id=f"{sync_id}.{name}", sync_id=sync_id)
+def stream(name: str, sync_id: str = "y") -> RunRef:
+    return RunRef("elt_stream", name, name, run_id=f"{sync_id}.{name}", sync_id=sync_id)
 
 
-def orchestration(run_id: str) -> Reference:
-    return Reference("orchestration", "o", run_id, run_id=run_id)
+def orchestration(run_id: str) -> RunRef:
+    return RunRef("orchestration", "o", run_id, run_id=run_id)
 
 
-def references(service: ManyRuns) -> list[Reference]:
+def references(service: ManyRuns) -> list[RunRef]:
     streams = map(stream, service.streams["y"])
     return [*map(reverse_etl, service.reverse_etl), *streams, *map(orchestration, service.orchestrations)]

@@ -12,7 +12,7 @@ from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.elt_streams import EltStream, EltStreamRun
 from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
 from tests.support.responses import LONG_AGO, elt_stream
@@ -107,7 +107,7 @@ def listed(request: Request[Any], ids: list[str]) -> list[str]:
 
 
 @dataclass
-class TaskState:
+class StoredState:
     """Task state that survives a killed process. ``step`` is called before and after each access."""
 
     kept: dict[str, str] = field(default_factory=dict)

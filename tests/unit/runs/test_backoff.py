@@ -22,9 +22,9 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_datapipe.runs.contact import Contact, counts_as_lost, is_of_connection
+from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, counts_as_lost, is_of_connection
+from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff, is_final
 from airflow_provider_datapipe.runs.errors import LostContactError, RunError
-from airflow_provider_datapipe.runs.patience import Patience, is_final
 
 NOW = 1_000.0
 DOWN = ServerError("down", status=503)
@@ -35,8 +35,8 @@ SLOW_DOWN = RateLimitError("slow down", status=429)
 LIMITED = RateLimitError("slow down", status=429, retry_after=90)
 
 
-def contact(most: int = 16, *, jitter: float = 1.0) -> Contact:
-    return Contact(most, jitter=lambda: jitter)
+def contact(most: int = 16, *, jitter: float = 1.0) -> ConnectionBackoff:
+    return ConnectionBackoff(most, jitter=lambda: jitter)
 
 
 # Connections.
@@ -175,7 +175,7 @@ def test_failures_that_end_a_wait_before_and_after_an_answer(
 ) -> None:
     assert is_final(error, was_answered=False) is before
     assert is_final(error, was_answered=True) is after
-    patience = Patience(NOW)
+    patience = SensorBackoff(NOW)
     assert patience.is_final(error, NOW) is before
     patience.answered(NOW)
     assert patience.was_answered
@@ -185,7 +185,7 @@ def test_failures_that_end_a_wait_before_and_after_an_answer(
 
 @pytest.mark.parametrize("polled_before", [False, True])
 def test_a_deleted_resource_is_final_after_the_grace(*, polled_before: bool) -> None:
-    patience = Patience(NOW, polled_before=polled_before)
+    patience = SensorBackoff(NOW, polled_before=polled_before)
     if not polled_before:
         patience.answered(NOW)
     assert patience.was_answered is not polled_before
@@ -196,7 +196,7 @@ def test_a_deleted_resource_is_final_after_the_grace(*, polled_before: bool) -> 
 
 
 def test_delays_of_a_missing_resource_end_with_the_grace() -> None:
-    patience, now, delays = Patience(NOW, polled_before=True), NOW, []
+    patience, now, delays = SensorBackoff(NOW, polled_before=True), NOW, []
     while not patience.is_final(MISSING, now):
         delays.append(patience.failed(MISSING, now, 5))
         now += delays[-1]
@@ -205,18 +205,18 @@ def test_delays_of_a_missing_resource_end_with_the_grace() -> None:
 
 
 def test_delays_double_up_to_a_limit_and_honor_retry_after() -> None:
-    patience = Patience(NOW)
+    patience = SensorBackoff(NOW)
     assert [patience.failed(DOWN, NOW, 5) for _ in range(8)] == [5, 10, 20, 40, 80, 160, 300, 300]
     patience.answered(NOW)
     assert patience.failed(DOWN, NOW, 5) == 5
-    assert [Patience(NOW).failed(DOWN, NOW, interval) for interval in (400, 0.1)] == [400, 0.1]
-    patience = Patience(NOW)
+    assert [SensorBackoff(NOW).failed(DOWN, NOW, interval) for interval in (400, 0.1)] == [400, 0.1]
+    patience = SensorBackoff(NOW)
     assert patience.failed(LIMITED, NOW, 5) == 90
     assert patience.failed(RateLimitError("slow", status=429, retry_after=2), NOW, 5) == 10
 
 
 def test_half_an_hour_without_an_answer_is_lost_contact() -> None:
-    patience = Patience(NOW)
+    patience = SensorBackoff(NOW)
     patience.answered(NOW + 100)
     patience.failed(DOWN, NOW + 1899.9, 5)
     with pytest.raises(LostContactError) as caught:
@@ -227,7 +227,7 @@ def test_half_an_hour_without_an_answer_is_lost_contact() -> None:
 
 
 def test_a_missing_resource_is_no_lost_contact() -> None:
-    patience = Patience(NOW, polled_before=True)
+    patience = SensorBackoff(NOW, polled_before=True)
     assert not patience.is_final(MISSING, NOW + 1700)
     # Without the answer at 1700, this would be lost contact.
     assert patience.failed(DOWN, NOW + 3499, 5) == 5
@@ -236,7 +236,7 @@ def test_a_missing_resource_is_no_lost_contact() -> None:
 @pytest.mark.parametrize("logged_at", [None, NOW - 60])
 def test_a_loss_of_contact_and_its_end_are_logged_once(logged_at: float | None) -> None:
     """Another process may have logged the loss."""
-    patience = Patience(NOW, lost_since=logged_at)
+    patience = SensorBackoff(NOW, lost_since=logged_at)
     assert patience.contact_line(MISSING, NOW) == (logging.WARNING, str(MISSING))
     assert patience.lost_since == logged_at
     if logged_at is None:

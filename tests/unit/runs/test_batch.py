@@ -16,46 +16,48 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
-from airflow_provider_datapipe.runs.batch import Batch, BatchWait, run_batch, start_queued
+from airflow_provider_datapipe.flows import run_async, run_blocking
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_flows import run_batch, start_queued
+from airflow_provider_datapipe.runs.batch_wait import BatchWait
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import NoRecords
-from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.start import StartPolicy
-from airflow_provider_datapipe.runs.steps import adrive, drive
-from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.task_state import NoTaskState
+from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 from tests.unit.runs.model_service import REQUESTED, ModelService, page, run_of, stream_run, transform
 
 POLICY = WaitPolicy(poll_interval=10, contact_limit=100, schedule_limit=1000)
-ONE = Target("s", "orders")
+ONE = RunTarget("s", "orders")
 #: What the list shows before a run is asked for.
 BEFORE = page(stream_run("COMPLETED", "r0"))
 
 
 def run(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY, *, alone: bool = True, **more: Any) -> Batch:
-    steps = run_batch(batch, NoRecords(), StartPolicy(), policy, alone=alone, clock=service.clock, **more)
-    drive(steps, service.send, service.sleep)
+    steps = run_batch(batch, NoTaskState(), StartPolicy(), policy, alone=alone, clock=service.clock, **more)
+    run_blocking(steps, service.send, service.sleep)
     return batch
 
 
-async def run_async(service: ModelService, batch: Batch) -> Batch:
+async def run_on_loop(service: ModelService, batch: Batch) -> Batch:
     async def send(request: Any) -> Any:
         return service.send(request)
 
     async def sleep(seconds: float) -> None:
         service.sleep(seconds)
 
-    steps = run_batch(batch, NoRecords(), StartPolicy(), POLICY, alone=True, clock=service.clock)
-    await adrive(steps, send, sleep)
+    steps = run_batch(batch, NoTaskState(), StartPolicy(), POLICY, alone=True, clock=service.clock)
+    await run_async(steps, send, sleep)
     return batch
 
 
 def begin(service: ModelService, batch: Batch, *, alone: bool = True) -> Batch:
-    steps = start_queued(batch, NoRecords(), StartPolicy(), alone=alone, clock=service.clock)
-    drive(steps, service.send, service.sleep)
+    steps = start_queued(batch, NoTaskState(), StartPolicy(), alone=alone, clock=service.clock)
+    run_blocking(steps, service.send, service.sleep)
     return batch
 
 
-def streams(*targets: Target, **more: Any) -> Batch:
+def streams(*targets: RunTarget, **more: Any) -> Batch:
     return Batch("elt_stream", queued=list(targets), **more)
 
 
@@ -69,8 +71,8 @@ async def test_a_run_is_requested_then_found_then_polled_by_its_id(*, is_async: 
             stream_run("COMPLETED", finished_at="2026-01-01T00:01:00Z", rows_synced=7),
         ],
     )
-    (end,) = (await run_async(service, streams(ONE)) if is_async else run(service, streams(ONE))).ended
-    assert (end.reason, end.outcome) == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
+    (end,) = (await run_on_loop(service, streams(ONE)) if is_async else run(service, streams(ONE))).ended
+    assert (end.reason, end.outcome) == (WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED)
     assert end.result == {
         "kind": "elt_stream",
         "resource_id": "s",
@@ -126,10 +128,10 @@ def test_one_of_many_that_is_refused_does_not_stop_the_others() -> None:
         elt_streams__request_run=[InvalidRequestError("job stopped", status=400), REQUESTED],
         elt_stream_runs__list=[BEFORE, BEFORE, page(stream_run("COMPLETED"))],
     )
-    batch = run(service, streams(Target("a", "a"), Target("b", "b")), alone=False)
+    batch = run(service, streams(RunTarget("a", "a"), RunTarget("b", "b")), alone=False)
     assert [(end.reason, end.reference.name) for end in batch.ended] == [
-        (EndReason.NOT_STARTED, "a"),
-        (EndReason.RUN_OVER, "b"),
+        (WaitOutcomeReason.NOT_STARTED, "a"),
+        (WaitOutcomeReason.RUN_OVER, "b"),
     ]
 
 
@@ -152,7 +154,7 @@ def test_the_limit_of_runs_at_a_time_is_kept() -> None:
         elt_stream_runs__list=[poll],
         elt_stream_runs__get=[lambda request: stream_run("COMPLETED", request.path.rpartition("/")[2])],
     )
-    batch = run(service, streams(*(Target(name, name) for name in "abcdefg"), at_a_time=3), alone=False)
+    batch = run(service, streams(*(RunTarget(name, name) for name in "abcdefg"), at_a_time=3), alone=False)
     assert len(batch.ended) == 7
     assert max(active) == 3
 
@@ -161,7 +163,7 @@ def test_the_limit_of_runs_at_a_time_is_kept() -> None:
 def test_delay_that_a_service_asks_for_is_kept_over_a_deferral(asked: float, until: float) -> None:
     limited = RateLimitError("", status=429, retry_after=asked)
     service = ModelService(elt_stream_runs__get=[limited, stream_run("COMPLETED")])
-    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r1")])
+    batch = Batch("elt_stream", waiting=[RunRef("elt_stream", "s", "orders", run_id="r1")])
     policy = replace(POLICY, contact_limit=10_000)
     run(service, batch, policy, limit=lambda _: 1.0)
     assert (batch.is_over, service.now) == (False, 1_000_001)
@@ -175,12 +177,12 @@ def test_nothing_starts_after_the_deadline() -> None:
         elt_stream_runs__get=[stream_run("RUNNING")],
         elt_streams__request_run=[REQUESTED],
     )
-    batch = streams(*(Target(name, name) for name in "abc"), at_a_time=1)
+    batch = streams(*(RunTarget(name, name) for name in "abc"), at_a_time=1)
     run(service, batch, replace(POLICY, deadline=1_000_060), alone=False)
     assert service.asked.count("elt_streams.request_run") == 1
     assert [(end.reason, end.detail) for end in batch.ended] == [
-        (EndReason.TIMEOUT, None),
-        *[(EndReason.NOT_STARTED, "not asked for: another run was waited for in vain (timeout)")] * 2,
+        (WaitOutcomeReason.TIMEOUT, None),
+        *[(WaitOutcomeReason.NOT_STARTED, "not requested: another run was waited for in vain (timeout)")] * 2,
     ]
     assert service.now == 1_000_060
 
@@ -190,16 +192,16 @@ def test_an_outage_ends_the_batch_and_started_runs_are_awaited() -> None:
         elt_streams__request_run=[REQUESTED, AuthenticationError("no", status=401)],
         elt_stream_runs__list=[BEFORE, BEFORE, page(stream_run("COMPLETED"))],
     )
-    batch = run(service, streams(*(Target(name, name) for name in "abcd")), alone=False)
+    batch = run(service, streams(*(RunTarget(name, name) for name in "abcd")), alone=False)
     ends = {end.reference.name: (end.reason, end.outcome) for end in batch.ended}
-    assert ends["a"] == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
-    assert {ends[name][0] for name in "bcd"} == {EndReason.NOT_STARTED}
+    assert ends["a"] == (WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED)
+    assert {ends[name][0] for name in "bcd"} == {WaitOutcomeReason.NOT_STARTED}
     assert service.asked.count("elt_streams.request_run") == 2
 
 
 def test_a_view_is_there_at_once() -> None:
     service = ModelService(transforms__get=[transform()], transforms__publish=[transform(materialization="view")])
-    (end,) = run(service, Batch("transform", queued=[Target("t", "t")])).ended
+    (end,) = run(service, Batch("transform", queued=[RunTarget("t", "t")])).ended
     assert end.outcome is Outcome.SUCCEEDED
     assert service.asked == ["transforms.get", "transforms.publish"]
     assert end.reference.name == "sales/daily"
@@ -214,7 +216,7 @@ def test_a_table_is_waited_for_and_its_error_is_kept() -> None:
             transform(materialization_status="failed", materialization_error="no column foo"),
         ],
     )
-    (end,) = run(service, Batch("transform", queued=[Target("t", "t", {"materialization": "table"})])).ended
+    (end,) = run(service, Batch("transform", queued=[RunTarget("t", "t", {"materialization": "table"})])).ended
     assert end.outcome is Outcome.FAILED
     assert end.result is not None
     assert end.result["error"] == "no column foo"
@@ -231,7 +233,7 @@ def test_the_transform_before_its_publication_decides_nothing() -> None:
         # The second answer comes from a replica that lags behind.
         transforms__get=[before, before, transform(materialization_status="failed", updated_at=later)],
     )
-    (end,) = run(service, Batch("transform", queued=[Target("t", "t", {"materialization": "table"})])).ended
+    (end,) = run(service, Batch("transform", queued=[RunTarget("t", "t", {"materialization": "table"})])).ended
     assert end.outcome is Outcome.FAILED
 
 
@@ -240,11 +242,11 @@ def test_an_earlier_outcome_is_not_used_longer_after_a_deferral() -> None:
     service = ModelService(
         transforms__publish=[transform(materialization_status="running")], transforms__get=[before, before]
     )
-    batch = begin(service, Batch("transform", queued=[Target("t", "t", {"materialization": "table"})]))
+    batch = begin(service, Batch("transform", queued=[RunTarget("t", "t", {"materialization": "table"})]))
     for _ in range(3):
         batch = Batch.from_dict(json.loads(json.dumps(batch.as_dict())))
         wait = BatchWait(batch, POLICY, service.now)
-        wait.settle()
+        wait.write_back()
         service.now += 3
     run(service, batch, replace(POLICY, poll_interval=2))
     # The deferrals took 9 s of the 10 s for which a replica can lag behind.
@@ -268,7 +270,7 @@ def test_failed_records_are_reset_before_the_run_is_requested(option: object, as
         reverse_etl_syncs__request_run=[RunRequested(status_url="/reverse_etl_sync_runs?reverse_etl_sync_id=e")],
         reverse_etl_sync_runs__list=[page(), page(done)],
     )
-    target = Target("e", "e", {"retry_failed_records": option})
+    target = RunTarget("e", "e", {"retry_failed_records": option})
     (end,) = run(service, Batch("reverse_etl", queued=[target])).ended
     assert end.outcome is Outcome.PARTIAL
     listed = "reverse_etl_sync_runs.list"

@@ -22,15 +22,15 @@ import pytest
 from airflow_provider_datapipe.api.endpoints import reverse_etl_failed_records
 from airflow_provider_datapipe.api.errors import ConfigurationError, NotFoundError, RateLimitError
 from airflow_provider_datapipe.api.settings import Settings
-from airflow_provider_datapipe.runs import board as board_module
-from airflow_provider_datapipe.runs.batch import Batch, Hindered
-from airflow_provider_datapipe.runs.board import _BOARDS, Board, wait_on_board
+from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.looks import Looks
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference, Target
-from airflow_provider_datapipe.runs.sharing import SyncStatus
-from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.polling import run_poller as board_module
+from airflow_provider_datapipe.runs.polling.bulk_status import SyncStatus
+from airflow_provider_datapipe.runs.polling.poll_schedule import PollSchedule
+from airflow_provider_datapipe.runs.polling.run_poller import _BOARDS, RunPoller, wait_for_runs
+from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 from tests.support.many_runs import ManyRunsServer, Said
 from tests.unit.runs.many_waits import many, references, reverse_etl
@@ -75,7 +75,7 @@ class Scene:
         return self.settings
 
     @property
-    def references(self) -> list[Reference]:
+    def references(self) -> list[RunRef]:
         return references(self.runs)
 
     def end_all(self) -> None:
@@ -83,9 +83,9 @@ class Scene:
         for run in [*runs.reverse_etl.values(), *runs.orchestrations.values(), *runs.streams["y"].values()]:
             run.ends_at = time.time()
 
-    async def wait(self, reference: Reference, policy: WaitPolicy = OFTEN) -> Batch:
+    async def wait(self, reference: RunRef, policy: WaitPolicy = OFTEN) -> Batch:
         batch = Batch(reference.kind, waiting=[reference])
-        await wait_on_board(CONN_ID, self.read, batch, policy)
+        await wait_for_runs(CONN_ID, self.read, batch, policy)
         return batch
 
     def tasks(self, policy: WaitPolicy = OFTEN) -> list[asyncio.Task[Batch]]:
@@ -187,10 +187,10 @@ def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
 
     with Scene(orchestrations=200) as scene:
 
-        async def wait(reference: Reference) -> Batch:
+        async def wait(reference: RunRef) -> Batch:
             batch = Batch(reference.kind, waiting=[reference])
-            async with board_module.joined(CONN_ID, scene.read) as board:
-                await board.wait(batch, OFTEN)
+            async with board_module.shared_run_poller(CONN_ID, scene.read) as poller:
+                await poller.wait(batch, OFTEN)
                 woken[turn] += 1
                 # It stays until all are over, as the loop's other work would.
                 await until(lambda: woken.total() == 200)
@@ -215,19 +215,19 @@ def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
     with Scene(reverse_etl=3) as scene:
 
         async def main() -> None:
-            queued = [Target("a", "a"), Target("b", "b")]
-            hindered = [Hindered(reverse_etl("r1"), Target("c", "c"))]
-            batch = Batch("reverse_etl", queued, [reverse_etl("r0"), reverse_etl("r2")], hindered, at_a_time=3)
-            waiting = asyncio.create_task(wait_on_board(CONN_ID, scene.read, batch, OFTEN))
+            queued = [RunTarget("a", "a"), RunTarget("b", "b")]
+            blocked = [WaitingForOtherRun(reverse_etl("r1"), RunTarget("c", "c"))]
+            batch = Batch("reverse_etl", queued, [reverse_etl("r0"), reverse_etl("r2")], blocked, at_a_time=3)
+            waiting = asyncio.create_task(wait_for_runs(CONN_ID, scene.read, batch, OFTEN))
             await until(lambda: scene.runs.count("/reverse_etl_sync_runs/r1") >= 2)
             scene.runs.reverse_etl["r1"].ends_at = time.time()
             await waiting
-            # The way is free for the target that was hindered; it comes first.
+            # The way is free for the target that was blocked; it comes first.
             assert [each.name for each in batch.queued] == ["c", "a", "b"]
             assert {each.run_id for each in batch.waiting} == {"r0", "r2"}
-            assert not batch.hindered
+            assert not batch.blocked
             # With room, there is nothing to wait for.
-            await wait_on_board(CONN_ID, scene.read, batch, OFTEN)
+            await wait_for_runs(CONN_ID, scene.read, batch, OFTEN)
 
         run(main())
 
@@ -239,19 +239,19 @@ def test_a_batch_whose_runs_are_late_together_ends_by_itself(counts: dict[str, A
 
         async def main() -> None:
             first, second, third, fourth = scene.references
-            hindered = [Hindered(each, Target(each.name, each.name)) for each in (second, third)]
-            batch = Batch(first.kind, [], [first], hindered)
+            blocked = [WaitingForOtherRun(each, RunTarget(each.name, each.name)) for each in (second, third)]
+            batch = Batch(first.kind, [], [first], blocked)
             policy = replace(OFTEN, deadline=time.time() + 0.3)
-            late = asyncio.create_task(wait_on_board(CONN_ID, scene.read, batch, policy))
+            late = asyncio.create_task(wait_for_runs(CONN_ID, scene.read, batch, policy))
             await asyncio.sleep(0)
             other = asyncio.create_task(scene.wait(fourth, policy))
             await late
             assert {end.reference.name: end.reason for end in batch.ended} == {
-                first.name: EndReason.TIMEOUT,
-                second.name: EndReason.NOT_STARTED,
-                third.name: EndReason.NOT_STARTED,
+                first.name: WaitOutcomeReason.TIMEOUT,
+                second.name: WaitOutcomeReason.NOT_STARTED,
+                third.name: WaitOutcomeReason.NOT_STARTED,
             }
-            assert [end.reason for end in (await other).ended] == [EndReason.TIMEOUT]
+            assert [end.reason for end in (await other).ended] == [WaitOutcomeReason.TIMEOUT]
 
         run(main())
 
@@ -283,7 +283,7 @@ def test_a_trigger_notices_a_deleted_or_changed_connection(
         connection = {"conn_type": "datapipe", "host": scene.server.url, "password": key}
         monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
 
-    async def event_of(reference: Reference) -> Any:
+    async def event_of(reference: RunRef) -> Any:
         batch = Batch("reverse_etl", waiting=[reference])
         trigger = DatapipeRunTrigger(CONN_ID, batch.as_dict(), OFTEN.as_dict())
         (event,) = [event async for event in trigger.run()]
@@ -338,19 +338,20 @@ def test_canceled_waits_leave_nothing_while_the_others_go_on() -> None:
         kept = {reference.run_id for reference in scene.references[1::2]}
 
         async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
-            board = _BOARDS[asyncio.get_running_loop()][CONN_ID]
-            looks = board._looks
-            await until(lambda: len(board._waits) == 60)
+            poller = _BOARDS[asyncio.get_running_loop()][CONN_ID]
+            schedule = poller._schedule
+            await until(lambda: len(poller._waits) == 60)
             for wait in waits[::2]:
                 wait.cancel()
             await asyncio.gather(*waits[::2], return_exceptions=True)
             assert all(wait.cancelled() for wait in waits[::2])
-            assert (board.users, len(board._waits), len(looks)) == (30, 30, 30)
+            assert (poller.users, len(poller._waits), len(schedule)) == (30, 30, 30)
             # Their requests come to an end.
             await until(
                 lambda: (
-                    len(looks._places) == 30
-                    and {watch.reference.run_id for each in looks._sources.values() for watch in each.watches} <= kept
+                    len(schedule._places) == 30
+                    and {watch.reference.run_id for each in schedule._sources.values() for watch in each.watches}
+                    <= kept
                 )
             )
 
@@ -447,14 +448,14 @@ def test_a_loop_that_is_blocked_goes_on() -> None:
 @pytest.mark.parametrize("hangs", [True, False])
 def test_a_deadline_holds_during_a_hanging_request_or_a_pause(monkeypatch: pytest.MonkeyPatch, *, hangs: bool) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.wait._GRACE", 0.2)
-    monkeypatch.setattr("airflow_provider_datapipe.runs.looks._SWEEP", 0.2)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.polling.poll_schedule._SWEEP", 0.2)
     with Scene(reverse_etl=3, streams=3) as scene:
         if hangs:
             scene.server.hangs = ("/",)
         else:
             scene.runs.fault = lambda path, now: Said(429, {}, {"retry-after": "3600"})
         batches = run(scene.wait_for_all(replace(OFTEN, deadline=time.time() + 0.5)))
-        assert {end.reason for batch in batches for end in batch.ended} == {EndReason.TIMEOUT}
+        assert {end.reason for batch in batches for end in batch.ended} == {WaitOutcomeReason.TIMEOUT}
 
 
 @pytest.mark.parametrize("where", ["answered", "failed", "next", "overdue"])
@@ -465,7 +466,7 @@ def test_a_defect_ends_all_waits_with_an_error_that_is_logged(
 
         async def break_down(waits: list[asyncio.Task[Batch]]) -> None:
             with monkeypatch.context() as patched:
-                patched.setattr(Looks, where, Mock(side_effect=LookupError("a defect")))
+                patched.setattr(PollSchedule, where, Mock(side_effect=LookupError("a defect")))
                 if where == "failed":
                     scene.runs.fault = lambda path, now: Said(500)
                 await asyncio.wait(waits)
@@ -480,7 +481,7 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
 ) -> None:
     read = KINDS["reverse_etl"].read
 
-    def broken(reference: Reference, answer: Any) -> Any:
+    def broken(reference: RunRef, answer: Any) -> Any:
         if reference.run_id == "r1":
             raise OverflowError("date value out of range")
         return read(reference, answer)
@@ -489,7 +490,7 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
     with Scene(reverse_etl=3, streams=3) as scene:
         batches = scene.disturb(after=30, policy=replace(OFTEN, contact_limit=0.5))
     ends = {end.reference.run_id: end for batch in batches for end in batch.ended}
-    assert ends.pop("r1").reason is EndReason.LOST_CONTACT
+    assert ends.pop("r1").reason is WaitOutcomeReason.LOST_CONTACT
     assert [end.outcome for end in ends.values()] == [Outcome.SUCCEEDED] * 5
     assert "could not be read (OverflowError)" in caplog.text
 
@@ -508,20 +509,20 @@ def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.Monk
         async def main() -> None:
             waiting = asyncio.create_task(scene.wait(reverse_etl("r0")))
             await until(lambda: scene.runs.count() > 2)
-            board = _BOARDS[asyncio.get_running_loop()][CONN_ID]
+            poller = _BOARDS[asyncio.get_running_loop()][CONN_ID]
             # Another wait is still reading the connection when it happens.
-            await board._clients._opening.acquire()
+            await poller._clients._opening.acquire()
             reading = asyncio.create_task(scene.wait(reverse_etl("r1")))
             await asyncio.sleep(0)
             with monkeypatch.context() as patched:
-                patched.setattr(Board, "_step", AsyncMock(side_effect=LookupError("a defect")))
-                board._wake.set()
+                patched.setattr(RunPoller, "_step", AsyncMock(side_effect=LookupError("a defect")))
+                poller._wake.set()
                 with pytest.raises(LookupError):
                     await waiting
             scene.end_all()
             # A later wait has a board that works.
             assert outcomes([await scene.wait(reverse_etl("r2"))]) == SUCCEEDED
-            board._clients._opening.release()
+            poller._clients._opening.release()
             with pytest.raises(LookupError):
                 await reading
 
@@ -531,10 +532,10 @@ def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.Monk
 # Questions that do not concern a wait.
 
 
-def ask(scene: Scene, main: Callable[[Board], Coroutine[Any, Any, Any]]) -> Any:
+def ask(scene: Scene, main: Callable[[RunPoller], Coroutine[Any, Any, Any]]) -> Any:
     async def joined() -> Any:
-        async with board_module.joined(CONN_ID, scene.read) as board:
-            return await main(board)
+        async with board_module.shared_run_poller(CONN_ID, scene.read) as poller:
+            return await main(poller)
 
     return run(joined())
 
@@ -544,10 +545,10 @@ def test_equal_questions_are_asked_once_at_a_time(status: int) -> None:
     with Scene(latency=0.1) as scene:
         scene.runs.fault = lambda path, now: Said(status, {"count": 3, "error_code": "not_found", "message": "no sync"})
 
-        async def main(board: Board) -> list[Any]:
+        async def main(poller: RunPoller) -> list[Any]:
             other = reverse_etl_failed_records.count("other")
-            at_once = await asyncio.gather(*map(board.ask, [COUNT] * 20 + [other]), return_exceptions=True)
-            return [*at_once, *await asyncio.gather(board.ask(COUNT), return_exceptions=True)]
+            at_once = await asyncio.gather(*map(poller.ask, [COUNT] * 20 + [other]), return_exceptions=True)
+            return [*at_once, *await asyncio.gather(poller.ask(COUNT), return_exceptions=True)]
 
         answers = ask(scene, main)
     if status == 200:
@@ -561,8 +562,8 @@ def test_a_canceled_question_does_not_cancel_equal_ones() -> None:
     with Scene(latency=0.3) as scene:
         scene.runs.fault = lambda path, now: Said(200, {"count": 3})
 
-        async def main(board: Board) -> Any:
-            leaving, staying = (asyncio.create_task(board.ask(COUNT)) for _ in range(2))
+        async def main(poller: RunPoller) -> Any:
+            leaving, staying = (asyncio.create_task(poller.ask(COUNT)) for _ in range(2))
             await until(lambda: scene.server.peers)
             leaving.cancel()
             return await staying
@@ -575,8 +576,8 @@ def test_canceled_questions_leave_nothing() -> None:
     with Scene() as scene:
         scene.server.hangs = ("/reverse_etl_failed_records",)
 
-        async def main(board: Board) -> None:
-            asking = [asyncio.create_task(board.ask(COUNT)) for _ in range(3)]
+        async def main(poller: RunPoller) -> None:
+            asking = [asyncio.create_task(poller.ask(COUNT)) for _ in range(3)]
             await until(scene.runs.count)
             for each in asking:
                 each.cancel()
@@ -590,10 +591,10 @@ def test_questions_wait_for_the_end_of_retry_after() -> None:
         slow = Said(429, {"error_code": "rate", "message": "slowly"}, {"Retry-After": "1"})
         scene.runs.fault = lambda path, now: slow if scene.runs.count() == 1 else Said(200, {"count": 3})
 
-        async def main(board: Board) -> Any:
+        async def main(poller: RunPoller) -> Any:
             with pytest.raises(RateLimitError):
-                await board.ask(COUNT)
-            return await board.ask(reverse_etl_failed_records.count("other"))
+                await poller.ask(COUNT)
+            return await poller.ask(reverse_etl_failed_records.count("other"))
 
         assert ask(scene, main).count == 3
     first, second = (asked.at for asked in scene.runs.asked)

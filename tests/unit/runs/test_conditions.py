@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.runs.condition import Check, Condition
-from airflow_provider_datapipe.runs.conditions import condition_of
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.runs.conditions.base import Check, Condition
+from airflow_provider_datapipe.runs.conditions.registry import condition_of
+from airflow_provider_datapipe.runs.conditions.runs import FreshCondition, LastRunCondition, RunCondition
+from airflow_provider_datapipe.runs.conditions.syncs import SyncCondition
 from airflow_provider_datapipe.runs.errors import RunFailedError
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.run_conditions import FreshCondition, LastRunCondition, RunCondition
-from airflow_provider_datapipe.runs.steps import drive
-from airflow_provider_datapipe.runs.sync_conditions import SyncCondition
-from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.unit.runs.history_service import HistoryService, Past, at, stamp
 
 
-def look(condition: Condition, service: HistoryService, minute: float = 1000) -> Check:
+def poll(condition: Condition, service: HistoryService, minute: float = 1000) -> Check:
     def never(_: float) -> None:
         raise AssertionError("a look does not wait")
 
-    return drive(condition.check(at(minute).timestamp()), service.send, never)
+    return run_blocking(condition.check(at(minute).timestamp()), service.send, never)
 
 
 def run_of(check: Check) -> str | None:
@@ -72,7 +72,7 @@ def test_a_polling_sensor_ends_with_the_run_that_is_found_later(
     condition, early = stream(**fields), None
     for now in range(100):
         service.runs["s"] = seen_at(runs, now)
-        check = look(condition if keeps else stream(**fields), service, now)
+        check = poll(condition if keeps else stream(**fields), service, now)
         if check.is_met:
             early = (run_of(check), now)
             break
@@ -81,7 +81,7 @@ def test_a_polling_sensor_ends_with_the_run_that_is_found_later(
         # Only ever a run that may be the one, or comes before it.
         assert awaited.run_id is None or not next(run for run in service.runs["s"] if run.id == awaited.run_id).end
     service.runs["s"] = seen_at(runs, 1000)
-    afterwards = look(stream(**fields), service)
+    afterwards = poll(stream(**fields), service)
     if early is None:
         assert not afterwards.is_met
         return
@@ -107,7 +107,7 @@ def test_a_polling_sensor_ends_with_the_run_that_is_found_later(
     ],
 )
 def test_what_is_waited_for_meanwhile(runs: list[Past], said: str, awaited: dict[str, Any]) -> None:
-    check = look(stream(after=stamp(10)), HistoryService({"s": runs}))
+    check = poll(stream(after=stamp(10)), HistoryService({"s": runs}))
     assert not check.is_met
     assert said in check.said
     assert check.awaited is not None
@@ -118,28 +118,30 @@ def test_what_is_waited_for_meanwhile(runs: list[Past], said: str, awaited: dict
         assert f"starting_after={runs[-1].id}" in check.awaited.status_url
 
 
-def ended(run: Past) -> End:
+def ended(run: Past) -> WaitOutcome:
     service = HistoryService({"s": [run]})
-    return look(stream(after=stamp(0)), service).ends[0]
+    return poll(stream(after=stamp(0)), service).ends[0]
 
 
 def test_an_end_counts_only_for_the_run_that_was_found() -> None:
     service = HistoryService({"s": [Past("a", 1, 2)]})
     condition = stream(after=stamp(10))
-    look(condition, service)
+    poll(condition, service)
     # It may be of a load that began before, or one of several.
     assert not condition.settled_by(ended(Past("b", 11, 12)))
     service.runs["s"].append(Past("b", 11, None, "RUNNING"))
-    look(condition, service)
+    poll(condition, service)
     assert condition.settled_by(ended(Past("b", 11, 12)))
     assert not condition.settled_by(ended(Past("c", 11, 12)))
-    assert not condition.settled_by(End(EndReason.RUN_OVER, Reference("elt_stream", "s", "s"), Outcome.SUCCEEDED))
+    assert not condition.settled_by(
+        WaitOutcome(WaitOutcomeReason.RUN_OVER, RunRef("elt_stream", "s", "s"), Outcome.SUCCEEDED)
+    )
 
 
 def test_a_failure_that_is_passed_over_settles_nothing() -> None:
     service = HistoryService({"s": [Past("b", 11, None, "RUNNING")]})
     condition = stream(after=stamp(10), on_failure="next")
-    look(condition, service)
+    poll(condition, service)
     assert not condition.settled_by(ended(Past("b", 11, 12, "FAILED")))
     assert condition.settled_by(ended(Past("b", 11, 12)))
 
@@ -147,10 +149,10 @@ def test_a_failure_that_is_passed_over_settles_nothing() -> None:
 def test_where_there_is_no_run_so_far_the_newest_is_the_first() -> None:
     service = HistoryService({"s": []})
     condition = stream(newest=True)
-    assert not look(condition, service).is_met
+    assert not poll(condition, service).is_met
     service.runs["s"] = [Past("a", 1, 2), Past("b", 3, None, "RUNNING")]
-    assert run_of(look(condition_of("run", condition.fields), service)) == "a"
-    assert run_of(look(condition, service)) == "a"
+    assert run_of(poll(condition_of("run", condition.fields), service)) == "a"
+    assert run_of(poll(condition, service)) == "a"
 
 
 def test_a_run_that_is_a_slice_ends_as_its_load_does() -> None:
@@ -158,18 +160,18 @@ def test_a_run_that_is_a_slice_ends_as_its_load_does() -> None:
     for fields in ({"run_id": "a"}, {"newest": True}):
         service.runs["s"] = [Past("z", 0, 0.5), Past("a", 1, 2, "CHUNK_COMPLETED")]
         kept = stream(**fields)
-        assert not look(kept, service).is_met
+        assert not poll(kept, service).is_met
         service.runs["s"] += [Past("b", 3, 4, "CHUNK_COMPLETED"), Past("c", 5, 6)]
-        assert run_of(look(kept, service)) == "c"
+        assert run_of(poll(kept, service)) == "c"
         # Where nothing is kept between two looks, too.
-        assert run_of(look(stream(run_id="a"), service)) == "c"
+        assert run_of(poll(stream(run_id="a"), service)) == "c"
 
 
 def test_a_wrong_moment_is_said_before_anything_is_asked() -> None:
     service = HistoryService({"s": []})
     for condition in (stream(after="2026-01-01"), SyncCondition(sync_id="y", after="2026-01-01")):
         with pytest.raises(ValueError, match="after has no time zone"):
-            look(condition, service)
+            poll(condition, service)
     assert service.asked == []
 
 
@@ -189,7 +191,7 @@ def test_fresh_is_what_has_succeeded_lately(runs: list[Past], fresh: str | None)
     anchored: list[tuple[dict[str, Any], float]] = [({}, 100.0), ({"as_of": stamp(100)}, 5000.0)]
     for fields, now in anchored:
         condition = FreshCondition(kind="elt_stream", stream_id="s", max_age=600, **fields)
-        check = look(condition, HistoryService({"s": runs}), now)
+        check = poll(condition, HistoryService({"s": runs}), now)
         assert (run_of(check) if check.is_met else None) == fresh
         assert check.awaited is None
 
@@ -197,7 +199,7 @@ def test_fresh_is_what_has_succeeded_lately(runs: list[Past], fresh: str | None)
 def test_freshness_walks_no_further_than_it_needs() -> None:
     runs = [Past(f"r{number}", number, number + 0.5, "FAILED") for number in range(1000)]
     service = HistoryService({"s": runs})
-    assert not look(FreshCondition(kind="elt_stream", stream_id="s", max_age=50 * 60), service, 1000).is_met
+    assert not poll(FreshCondition(kind="elt_stream", stream_id="s", max_age=50 * 60), service, 1000).is_met
     assert [request.endpoint.name for request in service.asked].count("elt_stream_runs.list") == 2
 
 
@@ -213,13 +215,13 @@ def test_freshness_walks_no_further_than_it_needs() -> None:
     ],
 )
 def test_the_last_run_is_the_last_that_has_ended(runs: list[Past], last: str | None) -> None:
-    check = look(LastRunCondition(kind="elt_stream", stream_id="s"), HistoryService({"s": runs}))
+    check = poll(LastRunCondition(kind="elt_stream", stream_id="s"), HistoryService({"s": runs}))
     assert (run_of(check) if check.is_met else None) == last
 
 
 def test_the_verdict_of_a_last_run_is_that_of_the_run() -> None:
     condition = LastRunCondition(kind="elt_stream", stream_id="s")
-    check = look(condition, HistoryService({"s": [Past("b", 3, 4, "FAILED")]}))
+    check = poll(condition, HistoryService({"s": [Past("b", 3, 4, "FAILED")]}))
     result, error = condition.verdict(Check.from_dict(check.as_dict()))
     assert result["run_id"] == "b"
     assert isinstance(error, RunFailedError)
@@ -232,17 +234,17 @@ def names(service: HistoryService, since: int = 0) -> list[str]:
 def test_a_look_at_a_sync_is_one_request_until_all_may_be_there() -> None:
     service = HistoryService({name: [Past(f"{name}1", 1, 2)] for name in "abc"})
     condition = SyncCondition(sync_id="y", after=stamp(10))
-    assert not look(condition, service).is_met
+    assert not poll(condition, service).is_met
     service.asked.clear()
     for name in "ab":
         service.runs[name].append(Past(f"{name}2", 11, 12))
-        assert "waited for: " in look(condition, service).said
+        assert "waited for: " in poll(condition, service).said
     # A run that goes on is none that is over.
     service.runs["c"].append(Past("c2", 11, None, "RUNNING"))
-    assert look(condition, service).said.endswith("waited for: c")
+    assert poll(condition, service).said.endswith("waited for: c")
     assert names(service) == ["elt_syncs.status"] * 3
     service.runs["c"][-1] = Past("c2", 11, 12)
-    check = look(condition, service)
+    check = poll(condition, service)
     assert check.is_met
     assert names(service, 3) == ["elt_syncs.status", *["elt_stream_runs.list"] * 3]
     result, error = condition.verdict(check)
@@ -253,13 +255,13 @@ def test_a_look_at_a_sync_is_one_request_until_all_may_be_there() -> None:
 def test_completed_slices_are_not_the_end_of_a_load() -> None:
     service = HistoryService({"a": [Past("a1", 11, 12, "CHUNK_COMPLETED")], "b": [Past("b1", 11, 12)]})
     condition = SyncCondition(sync_id="y", after=stamp(10))
-    assert not look(condition, service).is_met
+    assert not poll(condition, service).is_met
     before = len(service.asked)
     # What was looked at, and has not changed since, is not looked at again.
-    assert not look(condition, service).is_met
+    assert not poll(condition, service).is_met
     assert names(service, before) == ["elt_syncs.status"]
     service.runs["a"].append(Past("a2", 13, 14))
-    assert look(condition, service).is_met
+    assert poll(condition, service).is_met
 
 
 def test_a_status_that_never_changes_is_not_believed_for_ever() -> None:
@@ -271,21 +273,21 @@ def test_a_status_that_never_changes_is_not_believed_for_ever() -> None:
         return (stale if request.endpoint.name == "elt_syncs.status" else service).send(request)
 
     # The first look shows the stream itself, too.
-    assert not drive(condition.check(0), send, lambda _: None).is_met
+    assert not run_blocking(condition.check(0), send, lambda _: None).is_met
     service.runs["a"] = [Past("a2", 11, 12)]
-    looks = 1
-    while not drive(condition.check(0), send, lambda _: None).is_met:
-        looks += 1
-        assert looks <= 10
-    assert looks > 1
+    schedule = 1
+    while not run_blocking(condition.check(0), send, lambda _: None).is_met:
+        schedule += 1
+        assert schedule <= 10
+    assert schedule > 1
 
 
 def test_a_sync_with_a_failed_stream_fails_when_all_have_ended() -> None:
     service = HistoryService({"a": [Past("a1", 11, 12, "FAILED")], "b": [Past("b1", 11, None, "RUNNING")]})
     condition = SyncCondition(sync_id="y", after=stamp(10))
-    assert not look(condition, service).is_met
+    assert not poll(condition, service).is_met
     service.runs["b"] = [Past("b1", 11, 12)]
-    result, error = condition.verdict(look(condition, service))
+    result, error = condition.verdict(poll(condition, service))
     assert result["outcome"] == "partial"
     assert isinstance(error, RunFailedError)
     assert "1 of 2 streams failed" in str(error)
@@ -295,11 +297,11 @@ def test_a_sync_is_fresh_if_all_streams_are() -> None:
     # What goes on in slices is looked at, and the other one with it.
     service = HistoryService({"a": [Past("a1", 91, 92)], "b": [Past("b1", 95, 96, "CHUNK_COMPLETED")]})
     condition = SyncCondition(sync_id="y", max_age=600)
-    assert look(condition, service, 100).said.endswith("waited for: b")
+    assert poll(condition, service, 100).said.endswith("waited for: b")
     service.runs["b"].append(Past("b2", 101, 104))
     # By now the other one is stale.
-    assert not look(condition, service, 105).is_met
+    assert not poll(condition, service, 105).is_met
     service.runs["a"].append(Past("a2", 103, 106, "FAILED"))
-    assert not look(condition, service, 107).is_met
+    assert not poll(condition, service, 107).is_met
     service.runs["a"].append(Past("a3", 107, 108))
-    assert look(condition, service, 109).is_met
+    assert poll(condition, service, 109).is_met

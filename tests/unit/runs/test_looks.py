@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from airflow_provider_datapipe.api.errors import DatapipeError, RequestTimeoutError, TransportError
-from airflow_provider_datapipe.api.exchange import Exchange, Head
+from airflow_provider_datapipe.api.request_attempts import RequestAttempts, ResponseHead
 from airflow_provider_datapipe.api.retry import LONGEST_RETRY_AFTER
 from airflow_provider_datapipe.api.settings import Settings
-from airflow_provider_datapipe.runs.looks import Ends, Look, Looks
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+from airflow_provider_datapipe.runs.polling.poll_schedule import PollRequest, PollSchedule, WaitOutcomes
+from airflow_provider_datapipe.runs.wait import RunWait, WaitOutcome, WaitOutcomeReason, WaitPolicy
 from tests.support.examples import scaled
 from tests.support.many_runs import Asked, ManyRuns, Run, Said
 from tests.support.responses import LONG_AGO
@@ -34,22 +34,24 @@ SETTINGS = Settings("https://api.example.com", "k")
 EVERY_5 = WaitPolicy(poll_interval=5.0)
 
 
-def path_of(look: Look) -> str:
-    query = "&".join(f"{name}={value}" for name, value in look.request.query)
-    return f"{look.request.path}?{query}" if query else look.request.path
+def path_of(poll: PollRequest) -> str:
+    query = "&".join(f"{name}={value}" for name, value in poll.request.query)
+    return f"{poll.request.path}?{query}" if query else poll.request.path
 
 
-def deliver(looks: Looks, look: Look, said: Said | DatapipeError, now: float) -> Ends:
+def deliver(schedule: PollSchedule, poll: PollRequest, said: Said | DatapipeError, now: float) -> WaitOutcomes:
     """Deliver a response, which is read as the clients do."""
     try:
         if isinstance(said, DatapipeError):
             raise said
-        exchange = Exchange(SETTINGS, look.request)
+        exchange = RequestAttempts(SETTINGS, poll.request)
         exchange.attempt()
-        answer = exchange.received(Head(said.status, HTTPStatus(said.status).phrase, said.headers), said.encoded())
+        answer = exchange.received(
+            ResponseHead(said.status, HTTPStatus(said.status).phrase, said.headers), said.encoded()
+        )
     except DatapipeError as error:
-        return looks.failed(look, error, now)
-    return looks.answered(look, answer, now)
+        return schedule.failed(poll, error, now)
+    return schedule.answered(poll, answer, now)
 
 
 @dataclass
@@ -68,20 +70,20 @@ class Simulation:
     latency: float = 0.05
     hangs: tuple[str, ...] = ()
     now: float = START
-    ends: dict[str, tuple[End, float]] = field(default_factory=dict)
+    ends: dict[str, tuple[WaitOutcome, float]] = field(default_factory=dict)
     most_under_way: int = 0
     jitter: float = 0.5
 
     def __post_init__(self) -> None:
-        self.looks = Looks(self.most, lambda: self.jitter)
-        self.watches: dict[Watch, str] = {}
-        self._answers: list[tuple[float, int, Look, float]] = []
+        self.schedule = PollSchedule(self.most, lambda: self.jitter)
+        self.watches: dict[RunWait, str] = {}
+        self._answers: list[tuple[float, int, PollRequest, float]] = []
         self._numbers = itertools.count()
 
-    def wait(self, reference: Reference, policy: WaitPolicy = EVERY_5) -> Watch:
-        watch = Watch(reference, policy, self.now, lambda: self.jitter)
+    def wait(self, reference: RunRef, policy: WaitPolicy = EVERY_5) -> RunWait:
+        watch = RunWait(reference, policy, self.now, lambda: self.jitter)
         self.watches[watch] = f"{reference.run_id}#{len(self.watches)}"
-        self.looks.add(watch)
+        self.schedule.add(watch)
         return watch
 
     def wait_for_all(self, policy: WaitPolicy = EVERY_5) -> None:
@@ -92,10 +94,10 @@ class Simulation:
         """Advance the clock."""
         until = self.now + seconds
         while True:
-            self._take(self.looks.overdue(self.now))
-            while (look := self.looks.next(self.now)) is not None:
-                self._send(look)
-            wake = self.looks.wake_at(self.now) if self.looks.next(self.now) is None else self.now
+            self._take(self.schedule.overdue(self.now))
+            while (poll := self.schedule.next(self.now)) is not None:
+                self._send(poll)
+            wake = self.schedule.wake_at(self.now) if self.schedule.next(self.now) is None else self.now
             at = min(max(wake, self.now + 0.001), self._answers[0][0] if self._answers else math.inf)
             if at > until:
                 self.now = until
@@ -104,32 +106,32 @@ class Simulation:
             while self._answers and self._answers[0][0] <= self.now:
                 self._receive(*heapq.heappop(self._answers)[2:])
 
-    def end_of(self, run_id: str) -> End:
+    def end_of(self, run_id: str) -> WaitOutcome:
         (end,) = [end for name, (end, _) in self.ends.items() if name.partition("#")[0] == run_id]
         return end
 
-    def _send(self, look: Look) -> None:
-        assert look.request.once
-        hangs = self.hangs and look.request.path.startswith(self.hangs)
-        heapq.heappush(self._answers, (self.now + (60 if hangs else self.latency), next(self._numbers), look, self.now))
+    def _send(self, poll: PollRequest) -> None:
+        assert poll.request.once
+        hangs = self.hangs and poll.request.path.startswith(self.hangs)
+        heapq.heappush(self._answers, (self.now + (60 if hangs else self.latency), next(self._numbers), poll, self.now))
         self.most_under_way = max(self.most_under_way, len(self._answers))
 
-    def _receive(self, look: Look, sent_at: float) -> None:
-        path = path_of(look)
+    def _receive(self, poll: PollRequest, sent_at: float) -> None:
+        path = path_of(poll)
         said: Said | DatapipeError
         if self.hangs and path.startswith(self.hangs):
             self.service.asked.append(Asked(path, sent_at))
             said = RequestTimeoutError("no answer", sent=True)
         else:
             said = self.service.answer(path, sent_at)
-        self._take(deliver(self.looks, look, said, self.now))
+        self._take(deliver(self.schedule, poll, said, self.now))
 
-    def _take(self, ends: list[tuple[Watch, End]]) -> None:
+    def _take(self, ends: list[tuple[RunWait, WaitOutcome]]) -> None:
         for watch, end in ends:
             name = self.watches[watch]
             assert name not in self.ends, "one end each"
             self.ends[name] = end, self.now
-            if end.reason is EndReason.RUN_OVER and watch.reference.kind == "elt_stream":
+            if end.reason is WaitOutcomeReason.RUN_OVER and watch.reference.kind == "elt_stream":
                 sync_id, _, stream_id = str(watch.reference.run_id).partition(".")
                 assert self.now >= self.service.streams[sync_id][stream_id].ends_at, "no false end"
 
@@ -145,7 +147,7 @@ def delays(simulation: Simulation) -> list[float]:
     """Return the delays with which the ends of the runs of a stream were noticed."""
     found = []
     for name, (end, at) in simulation.ends.items():
-        assert end.reason is EndReason.RUN_OVER
+        assert end.reason is WaitOutcomeReason.RUN_OVER
         sync_id, _, stream_id = name.partition("#")[0].partition(".")
         found.append(at - simulation.service.streams[sync_id][stream_id].ends_at)
     return found
@@ -350,8 +352,8 @@ def test_the_patience_that_is_asked_for_is_shown_by_all(status: int) -> None:
     simulation.wait_for_all()
     simulation.run(20)
     # One request is refused; those that are under way with it are answered.
-    told = iter([Said(status, {}, {"retry-after": "120"})])
-    simulation.service.fault = lambda path, now: next(told, None)
+    reported = iter([Said(status, {}, {"retry-after": "120"})])
+    simulation.service.fault = lambda path, now: next(reported, None)
     simulation.run(20)
     refused_at = next(asked.at for asked in simulation.service.asked if asked.at >= START + 20)
     simulation.run(300)
@@ -366,7 +368,7 @@ def test_contact_is_lost_once_for_all_without_requests_for_them() -> None:
     simulation.run(30)
     simulation.service.fault = lambda path, now: Said(503)
     simulation.run(115)
-    assert {end.reason for end, _ in simulation.ends.values()} == {EndReason.LOST_CONTACT}
+    assert {end.reason for end, _ in simulation.ends.values()} == {WaitOutcomeReason.LOST_CONTACT}
     assert len(simulation.ends) == 300
     assert min(at for _, at in simulation.ends.values()) >= START + 125
 
@@ -411,7 +413,7 @@ def test_a_deadline_holds_during_a_pause_or_a_hanging_request(how: str) -> None:
     else:
         simulation.hangs = ("/",)
     simulation.run(30)
-    assert {end.reason for end, _ in simulation.ends.values()} == {EndReason.TIMEOUT}
+    assert {end.reason for end, _ in simulation.ends.values()} == {WaitOutcomeReason.TIMEOUT}
     assert len(simulation.ends) == len(simulation.watches)
     assert all(START + 20 <= at <= START + 20 + 10 + 5 for _, at in simulation.ends.values())
 
@@ -459,59 +461,59 @@ class Anything(RuleBasedStateMachine):
         # Several pages of them.
         self.service.orchestrations = {f"o{number}": Run(START - number, START + number) for number in range(250)}
         self.service.reverse_etl = {f"r{number}": Run(START, START + 50 * number) for number in range(3)}
-        self.looks = Looks(4, lambda: 0.5)
-        self.watches: dict[Watch, None] = {}
-        self.under_way: list[Look] = []
+        self.schedule = PollSchedule(4, lambda: 0.5)
+        self.watches: dict[RunWait, None] = {}
+        self.under_way: list[PollRequest] = []
 
     @rule(reference=KEYS, every=st.sampled_from([1.0, 7.0, None]), deadline=st.sampled_from([None, 30.0, 500.0]))
-    def one_comes(self, reference: Reference, every: float | None, deadline: float | None) -> None:
+    def one_comes(self, reference: RunRef, every: float | None, deadline: float | None) -> None:
         until = None if deadline is None else self.now + deadline
-        watch = Watch(reference, WaitPolicy(poll_interval=every, deadline=until, contact_limit=300.0), self.now)
+        watch = RunWait(reference, WaitPolicy(poll_interval=every, deadline=until, contact_limit=300.0), self.now)
         self.watches[watch] = None
-        self.looks.add(watch)
+        self.schedule.add(watch)
 
     @precondition(lambda self: self.watches)
     @rule(data=st.data())
     def one_goes(self, data: st.DataObject) -> None:
         watch = data.draw(st.sampled_from(list(self.watches)))
         del self.watches[watch]
-        self.looks.discard(watch)
+        self.schedule.discard(watch)
 
     @rule()
     def all_go(self) -> None:
         for watch in self.watches:
-            self.looks.discard(watch)
+            self.schedule.discard(watch)
         self.watches.clear()
 
     @rule(seconds=st.sampled_from([0.0, 0.3, 5.0, 61.0, 400.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        self._take(self.looks.overdue(self.now))
+        self._take(self.schedule.overdue(self.now))
         self._send()
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data())
     def an_answer_comes(self, data: st.DataObject) -> None:
-        look = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        poll = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
         faults = [None, None, None, Said(404), Said(500), Said(503), Said(429, {}, {"retry-after": "20"})]
-        said = data.draw(st.sampled_from(faults)) or self.service.answer(path_of(look), self.now)
-        self._take(deliver(self.looks, look, said, self.now))
+        said = data.draw(st.sampled_from(faults)) or self.service.answer(path_of(poll), self.now)
+        self._take(deliver(self.schedule, poll, said, self.now))
         self._send()
 
     @precondition(lambda self: self.under_way)
     @rule()
     def an_answer_is_lost(self) -> None:
-        self._take(self.looks.failed(self.under_way.pop(), TransportError("reset", sent=True), self.now))
+        self._take(self.schedule.failed(self.under_way.pop(), TransportError("reset", sent=True), self.now))
         self._send()
 
     def _send(self) -> None:
-        while (look := self.looks.next(self.now)) is not None:
-            assert look.watches, "somebody wants to know"
-            self.under_way.append(look)
-        assert not self.looks.is_due(self.now)
-        assert self.looks.wake_at(self.now) >= self.now, "it would never sleep"
+        while (poll := self.schedule.next(self.now)) is not None:
+            assert poll.watches, "somebody wants to know"
+            self.under_way.append(poll)
+        assert not self.schedule.is_due(self.now)
+        assert self.schedule.wake_at(self.now) >= self.now, "it would never sleep"
 
-    def _take(self, ends: list[tuple[Watch, End]]) -> None:
+    def _take(self, ends: list[tuple[RunWait, WaitOutcome]]) -> None:
         for watch, _ in ends:
             # Once, and of nobody who has gone.
             del self.watches[watch]
@@ -519,38 +521,38 @@ class Anything(RuleBasedStateMachine):
     @invariant()
     def no_two_ask_the_same(self) -> None:
         assert len(self.under_way) <= 4
-        requests = [look.request for look in self.under_way]
+        requests = [poll.request for poll in self.under_way]
         assert len(set(requests)) == len(requests)
-        assert len({look.source for look in self.under_way}) == len(self.under_way)
+        assert len({poll.source for poll in self.under_way}) == len(self.under_way)
 
     @invariant()
     def nothing_is_left_of_those_who_went(self) -> None:
-        assert len(self.looks) == len(self.watches)
+        assert len(self.schedule) == len(self.watches)
         # A page that nobody waits for any more is dropped when it would be asked for.
-        if not self.watches and not self.under_way and not self.looks._more:
-            assert not self.looks._sources
+        if not self.watches and not self.under_way and not self.schedule._more:
+            assert not self.schedule._sources
 
     def teardown(self) -> None:
         """Everybody who still waits is looked at in bounded time, once the service is well again."""
         for lost in self.under_way:
-            self._take(self.looks.failed(lost, TransportError("reset", sent=True), self.now))
+            self._take(self.schedule.failed(lost, TransportError("reset", sent=True), self.now))
         self.under_way.clear()
-        asked: dict[Watch, float] = {}
+        asked: dict[RunWait, float] = {}
         until = self.now + 400
         while self.now < until and self.watches.keys() - asked.keys():
-            self._take(self.looks.overdue(self.now))
-            look = self.looks.next(self.now)
-            if look is None:
-                self.now = max(self.looks.wake_at(self.now), self.now + 0.01)
+            self._take(self.schedule.overdue(self.now))
+            poll = self.schedule.next(self.now)
+            if poll is None:
+                self.now = max(self.schedule.wake_at(self.now), self.now + 0.01)
                 continue
-            asked |= dict.fromkeys(look.watches, self.now)
-            self._take(deliver(self.looks, look, self.service.answer(path_of(look), self.now), self.now))
+            asked |= dict.fromkeys(poll.watches, self.now)
+            self._take(deliver(self.schedule, poll, self.service.answer(path_of(poll), self.now), self.now))
         assert not self.watches.keys() - asked.keys(), "somebody was forgotten"
         self.all_go()
-        assert self.looks.next(self.now + 10_000) is None
-        assert not self.looks._more
+        assert self.schedule.next(self.now + 10_000) is None
+        assert not self.schedule._more
         self.nothing_is_left_of_those_who_went()
-        assert not any(self.looks._queues), "nothing is left"
+        assert not any(self.schedule._queues), "nothing is left"
 
 
 TestAnything = Anything.TestCase

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.moments import After, MomentOf, Sight, first_after, parse_moment
-from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.models import RunTarget
+from airflow_provider_datapipe.runs.run_history import RunFilter, RunRecord, RunTime, first_after, parse_time
 from tests.support.examples import scaled
 from tests.unit.runs.history_service import HistoryService, Past, at
 
-TARGET = Target("s", "orders")
-MOMENTS_OF = st.sampled_from(MomentOf)
+TARGET = RunTarget("s", "orders")
+MOMENTS_OF = st.sampled_from(RunTime)
 OVER = ["COMPLETED", "COMPLETED", "FAILED", "CHUNK_COMPLETED"]
 
 
@@ -51,7 +51,7 @@ def orchestration_histories(draw: st.DrawFn) -> list[Past]:
     return [*runs, Past("next", None, None, "NOT_STARTED")] if draw(st.booleans()) else runs
 
 
-def expected(runs: list[Past], rule: After) -> str | None:
+def expected(runs: list[Past], rule: RunFilter) -> str | None:
     """Return the run that the documentation specifies: the last one of the matching load."""
     groups: list[list[Past]] = [[]]
     for run in runs:
@@ -63,21 +63,23 @@ def expected(runs: list[Past], rule: After) -> str | None:
         last = group[-1]
         begun = math.inf if group[0].start is None else group[0].start
         ended = math.inf if last.end is None or last.is_slice else last.end
-        time = begun if rule.moment_of is MomentOf.START else ended
+        time = begun if rule.moment_of is RunTime.START else ended
         passed_over = rule.succeeded and ended < math.inf and last.status != "COMPLETED"
         if (time == math.inf or at(time) >= rule.moment) and not passed_over:
             counting.append((time, last.id))
     return min(counting, key=lambda each: each[0])[1] if counting else None
 
 
-def find(service: HistoryService, rule: After, kind: str = "elt_stream") -> tuple[Sight | None, Sight | None]:
+def find(
+    service: HistoryService, rule: RunFilter, kind: str = "elt_stream"
+) -> tuple[RunRecord | None, RunRecord | None]:
     def never(_: float) -> None:
         raise AssertionError("nothing is waited for")
 
-    return drive(first_after(KINDS[kind], TARGET, rule), service.send, never)
+    return run_blocking(first_after(KINDS[kind], TARGET, rule), service.send, never)
 
 
-def run_id(sight: Sight | None) -> str | None:
+def run_id(sight: RunRecord | None) -> str | None:
     return None if sight is None else sight.run_id
 
 
@@ -89,9 +91,9 @@ def run_id(sight: Sight | None) -> str | None:
     size=st.integers(1, 9) | st.just(100),
 )
 def test_it_is_the_first_one_however_the_list_is_cut_into_pages(
-    runs: list[Past], minute: int, moment_of: MomentOf, good: bool, size: int
+    runs: list[Past], minute: int, moment_of: RunTime, good: bool, size: int
 ) -> None:
-    rule = After(at(minute), moment_of, succeeded=good)
+    rule = RunFilter(at(minute), moment_of, succeeded=good)
     service = HistoryService({"s": runs}, page_size=size)
     found, newest = find(service, rule)
     assert run_id(found) == expected(runs, rule)
@@ -100,9 +102,9 @@ def test_it_is_the_first_one_however_the_list_is_cut_into_pages(
 
 @given(runs=orchestration_histories(), minute=st.integers(-1, 70), moment_of=MOMENTS_OF, good=st.booleans())
 def test_runs_that_overlap_are_told_apart_by_their_moments(
-    runs: list[Past], minute: int, moment_of: MomentOf, good: bool
+    runs: list[Past], minute: int, moment_of: RunTime, good: bool
 ) -> None:
-    rule = After(at(minute), moment_of, succeeded=good)
+    rule = RunFilter(at(minute), moment_of, succeeded=good)
     found, _ = find(HistoryService({"s": runs}), rule, "orchestration")
     assert run_id(found) == expected(runs, rule)
 
@@ -113,7 +115,7 @@ def test_only_the_pages_from_the_nearer_end_are_read(count: int, position: float
     runs = [Past(f"r{number}", number, number + 0.5) for number in range(count)]
     place = int(position * (count - 1))
     service = HistoryService({"s": runs}, page_size=size)
-    found, _ = find(service, After(at(place)))
+    found, _ = find(service, RunFilter(at(place)))
     assert run_id(found) == f"r{place}"
     from_start, from_end = place // size + 1, (count - place) // size + 1
     assert len(service.asked) <= 2 * min(from_start, from_end) + 2
@@ -122,14 +124,14 @@ def test_only_the_pages_from_the_nearer_end_are_read(count: int, position: float
 def test_the_two_ends_of_the_history_meet() -> None:
     runs = [Past(f"r{number}", number, number + 0.5, "FAILED") for number in range(40)]
     service = HistoryService({"s": [*runs, Past("good", 50, 51)]}, page_size=20)
-    assert run_id(find(service, After(at(0), succeeded=True))[0]) == "good"
+    assert run_id(find(service, RunFilter(at(0), succeeded=True))[0]) == "good"
 
 
 def test_a_run_of_now_costs_one_request() -> None:
     runs = [Past(f"r{number}", number, number + 0.5) for number in range(5000)]
     service = HistoryService({"s": runs})
-    assert run_id(find(service, After(at(4990)))[0]) == "r4990"
-    assert run_id(find(service, After(at(9999)))[0]) is None
+    assert run_id(find(service, RunFilter(at(4990)))[0]) == "r4990"
+    assert run_id(find(service, RunFilter(at(9999)))[0]) is None
     assert len(service.asked) == 2
 
 
@@ -143,7 +145,7 @@ def test_a_run_of_now_costs_one_request() -> None:
     ],
 )
 def test_a_time_is_read_in_any_time_zone(value: Any) -> None:
-    assert parse_moment("after", value) == datetime(2026, 1, 1, tzinfo=UTC)
+    assert parse_time("after", value) == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -161,4 +163,4 @@ def test_a_time_is_read_in_any_time_zone(value: Any) -> None:
 )
 def test_what_is_no_moment_is_said(value: Any, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        parse_moment("after", value)
+        parse_time("after", value)

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+from airflow_provider_datapipe.flows import Flow, run_blocking
 from airflow_provider_datapipe.runs.names import (
     NameLookupError,
     find_connection,
@@ -16,7 +17,6 @@ from airflow_provider_datapipe.runs.names import (
     find_stream,
     find_transform,
 )
-from airflow_provider_datapipe.runs.steps import Steps, drive
 from airflow_provider_datapipe.runs.targets import (
     connection_target,
     elt_sync_target,
@@ -54,7 +54,7 @@ def list_transforms(request: Any) -> Any:
     return page(*(each for each in TRANSFORMS if name in each.name.casefold() and folder in (None, each.folder_path)))
 
 
-def run(steps: Steps[Any]) -> Any:
+def run(steps: Flow[Any]) -> Any:
     service = ModelService(
         connections__list=[page(*CONNECTIONS)],
         elt_syncs__list=[list_syncs],
@@ -63,7 +63,7 @@ def run(steps: Steps[Any]) -> Any:
         orchestrations__list=[page(*ORCHESTRATIONS)],
         transforms__list=[list_transforms],
     )
-    return drive(steps, service.send, service.sleep)
+    return run_blocking(steps, service.send, service.sleep)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def run(steps: Steps[Any]) -> Any:
         (find_transform("top", ""), "3"),
     ],
 )
-def test_an_exact_name_is_found(steps: Steps[Any], expected: str) -> None:
+def test_an_exact_name_is_found(steps: Flow[Any], expected: str) -> None:
     assert run(steps).id == expected
 
 
@@ -99,7 +99,7 @@ def test_an_exact_name_is_found(steps: Steps[Any], expected: str) -> None:
         (find_transform("dayly", "sales"), r"no transform named 'sales/dayly'. Did you mean sales/daily"),
     ],
 )
-def test_a_name_that_is_not_there_or_there_twice_is_explained(steps: Steps[Any], says: str) -> None:
+def test_a_name_that_is_not_there_or_there_twice_is_explained(steps: Flow[Any], says: str) -> None:
     with pytest.raises(NameLookupError, match=says):
         run(steps)
 
@@ -107,7 +107,7 @@ def test_a_name_that_is_not_there_or_there_twice_is_explained(steps: Steps[Any],
 def test_an_empty_account_is_said() -> None:
     service = ModelService(orchestrations__list=[page()])
     with pytest.raises(NameLookupError, match="none at all"):
-        drive(find_orchestration("x"), service.send, service.sleep)
+        run_blocking(find_orchestration("x"), service.send, service.sleep)
 
 
 def test_targets_by_id_and_by_name() -> None:
@@ -132,6 +132,6 @@ def test_targets_by_id_and_by_name() -> None:
         transform_target(None, "None", None, {}),
     ],
 )
-def test_what_renders_to_nothing_is_said(steps: Steps[Any]) -> None:
+def test_what_renders_to_nothing_is_said(steps: Flow[Any]) -> None:
     with pytest.raises(ValueError, match="is empty"):
         run(steps)

@@ -15,20 +15,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError, ServerError
 from airflow_provider_datapipe.api.models.common import Page
-from airflow_provider_datapipe.api.models.reverse_etl import FailedRecordCount
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecordCount
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs import news
-from airflow_provider_datapipe.runs.feeds import (
-    FEEDS,
-    FailedRecordsFeed,
-    Feed,
-    Interest,
-    StreamFeed,
-    SyncFeed,
-    TransformFeed,
+from airflow_provider_datapipe.flows import Flow, run_blocking
+from airflow_provider_datapipe.runs.events import cursors as news
+from airflow_provider_datapipe.runs.events.cursors import EventCursor, SeenRun, take
+from airflow_provider_datapipe.runs.events.event_sources import (
+    EVENT_SOURCES,
+    EventSource,
+    FailedRecordsEventSource,
+    StreamEventSource,
+    Subscription,
+    SyncEventSource,
+    TransformEventSource,
 )
-from airflow_provider_datapipe.runs.news import Cursor, Seen, take
-from airflow_provider_datapipe.runs.steps import Steps, drive
 from tests.support.examples import scaled
 from tests.unit.runs.model_service import page, run_of, stream, transform
 
@@ -136,9 +136,11 @@ class Service:
         return {"name": resource, "active_sync": active, "latest_sync": latest}
 
 
-def look(service: Service, feed: Feed, *interests: Interest) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
+def poll(
+    service: Service, source: EventSource, *subscriptions: Subscription
+) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
     """Drive a look; the cursors go through JSON, as in Airflow's store."""
-    steps: Steps[Any] = feed.look(interests, (EPOCH.timestamp() + service.now))
+    steps: Flow[Any] = source.poll(subscriptions, (EPOCH.timestamp() + service.now))
     answer: Any = None
     failure: DatapipeError | None = None
     while True:
@@ -154,11 +156,11 @@ def look(service: Service, feed: Feed, *interests: Interest) -> list[tuple[list[
             failure = error
 
 
-def cursor_after(service: Service, feed: Feed, looks: int = 3) -> dict[str, Any]:
+def cursor_after(service: Service, source: EventSource, polls: int = 3) -> dict[str, Any]:
     """Return the cursor of a watcher that has seen the current state."""
     cursor: dict[str, Any] | None = None
-    for _ in range(looks):
-        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    for _ in range(polls):
+        ((_, cursor),) = poll(service, source, Subscription(None, cursor))
     assert cursor is not None
     service.asked.clear()
     return cursor
@@ -181,15 +183,15 @@ class Watching(RuleBasedStateMachine):
         #: Ends from before the watcher began, which it is not to tell.
         self.before = {run.run_id for run in self.service.runs if run.ended is not None}
         self.stored: dict[str, Any] | None = None
-        self.told: Counter[str] = Counter()
+        self.reported: Counter[str] = Counter()
         self.rows: dict[str, float] = {}
         self.killed_between = 0
         self.was_stale = False
         self.wake()
-        self.look(stores=True)
+        self.poll(stores=True)
 
     def wake(self) -> None:
-        self.feed = FEEDS[self.kind]({"elt_stream": "a", "elt_sync": "y", "orchestration": "all"}[self.kind])
+        self.source = EVENT_SOURCES[self.kind]({"elt_stream": "a", "elt_sync": "y", "orchestration": "all"}[self.kind])
         self.cursor = self.stored
 
     def _start(self, resource: str, back: float = 0, after: float = 10) -> None:
@@ -252,7 +254,7 @@ class Watching(RuleBasedStateMachine):
     def change_id_format(self) -> None:
         """Change the IDs between two looks; the look after it is up to date."""
         self.service.prefix = "" if self.service.prefix else "v2."
-        self.look(stores=True)
+        self.poll(stores=True)
 
     @precondition(lambda self: self.going())
     @rule(data=st.data(), rarely=st.integers(0, 5))
@@ -268,7 +270,7 @@ class Watching(RuleBasedStateMachine):
         fails_at=st.sampled_from([-1, -1, 0, 1, 2, 3]),
         stale=st.sampled_from(["", "going", "absent"]),
     )
-    def look(self, *, stores: bool, fails_at: int = -1, stale: str = "") -> None:
+    def poll(self, *, stores: bool, fails_at: int = -1, stale: str = "") -> None:
         self.service.fails_at = fails_at
         # A replica may show any of the newest runs as they were. That of the status is not behind that of the list, and
         # the list is not behind for long: a run that is in no list for two looks is found only by the next change.
@@ -276,14 +278,14 @@ class Watching(RuleBasedStateMachine):
             self.service.stale = {run.run_id: stale for run in self.service.runs[-2:]}
         self.was_stale = bool(stale)
         try:
-            ((events, self.cursor),) = look(self.service, self.feed, Interest(None, self.cursor))
+            ((events, self.cursor),) = poll(self.service, self.source, Subscription(None, self.cursor))
         except ServerError:
             return
         finally:
             self.service.fails_at = -1
             self.service.stale = {}
         for event in events:
-            self.told[event["run_id"].removeprefix(self.service.prefix)] += 1
+            self.reported[event["run_id"].removeprefix(self.service.prefix)] += 1
         if stores:
             self.stored = self.cursor
         elif events:
@@ -298,21 +300,21 @@ class Watching(RuleBasedStateMachine):
 
     @invariant()
     def nothing_from_before_is_told(self) -> None:
-        if hasattr(self, "told"):
-            assert not self.before & self.told.keys()
+        if hasattr(self, "reported"):
+            assert not self.before & self.reported.keys()
 
     def teardown(self) -> None:
-        if not hasattr(self, "told"):
+        if not hasattr(self, "reported"):
             return
         for _ in range(2):
-            self.look(stores=True)
+            self.poll(stores=True)
         ended = {
             run.run_id for run in self.service.runs if run.ended is not None and run.run_id not in self.service.gone
         }
-        assert ended - self.before <= self.told.keys()
-        assert self.told.keys() <= ended | self.service.gone
+        assert ended - self.before <= self.reported.keys()
+        assert self.reported.keys() <= ended | self.service.gone
         if not self.killed_between:
-            assert all(times == 1 for times in self.told.values())
+            assert all(times == 1 for times in self.reported.values())
         assert len(json.dumps(self.stored)) < 20_000
 
 
@@ -320,28 +322,28 @@ TestWatching = Watching.TestCase
 TestWatching.settings = settings(max_examples=scaled(300), stateful_step_count=30)
 
 
-def seen(number: int, moment: float, *, is_over: bool = True, is_slice: bool = False, rows: int = 1) -> Seen:
+def seen(number: int, moment: float, *, is_over: bool = True, is_slice: bool = False, rows: int = 1) -> SeenRun:
     payload = {"run_id": f"r{number}", "rows_synced": rows}
-    return Seen(f"r{number}", at(moment), at(moment), is_over, is_slice, payload)
+    return SeenRun(f"r{number}", at(moment), at(moment), is_over, is_slice, payload)
 
 
 def test_the_rows_of_slices_belong_to_the_run_that_ends_the_load() -> None:
     _, cursor = take(None, [], now=NOW)
-    told, cursor = take(cursor, [seen(1, 0, is_slice=True, rows=5)], now=NOW)
-    assert told == []
-    cursor = Cursor(**json.loads(json.dumps(cursor.as_dict())))
-    told, cursor = take(
+    reported, cursor = take(cursor, [seen(1, 0, is_slice=True, rows=5)], now=NOW)
+    assert reported == []
+    cursor = EventCursor(**json.loads(json.dumps(cursor.as_dict())))
+    reported, cursor = take(
         cursor, [seen(3, 2, rows=2), seen(2, 1, is_slice=True, rows=4), seen(1, 0, is_slice=True, rows=5)], now=NOW
     )
-    assert told == [{"run_id": "r3", "rows_synced": 11}]
+    assert reported == [{"run_id": "r3", "rows_synced": 11}]
     assert take(cursor, [seen(4, 3), seen(3, 2)], now=NOW)[0] == [{"run_id": "r4", "rows_synced": 1}]
 
 
 def test_a_cursor_is_bounded_however_many_runs_end_or_never_do() -> None:
     runs = [seen(number, number / 100, is_over=number % 2 == 0) for number in range(2000)]
-    told, cursor = take(Cursor(), runs, now=NOW)
-    assert len(told) == 1000
-    assert len(cursor.told) == news.MOST_TOLD
+    reported, cursor = take(EventCursor(), runs, now=NOW)
+    assert len(reported) == 1000
+    assert len(cursor.reported) == news.MOST_TOLD
     assert len(cursor.going) == news.MOST_GOING
     assert take(cursor, runs, now=NOW)[0] == []
 
@@ -350,129 +352,133 @@ def test_runs_with_equal_times_are_matched_by_their_ends() -> None:
     _, cursor = take(None, [seen(1, 0), seen(2, 0, is_over=False), seen(3, 9)], now=NOW)
     ended = [seen(4, 0), seen(5, 0), seen(6, 9)]
     ended[0].payload["finished_at"], ended[1].payload["finished_at"] = at(20), at(10)
-    told, cursor = take(cursor, ended, now=NOW)
-    assert [event["run_id"] for event in told] == ["r4"]
+    reported, cursor = take(cursor, ended, now=NOW)
+    assert [event["run_id"] for event in reported] == ["r4"]
     assert take(cursor, ended, now=NOW)[0] == []
 
 
 @pytest.mark.parametrize("formats", [("v2.", "v2.", "v2."), ("v2.", "v3.", "v3."), ("v2.", "", "")])
 def test_new_id_format_and_a_list_that_lags_behind(formats: tuple[str, str, str]) -> None:
     service = Service("elt_stream", ["a"], runs=[Run(number, "a", number, number + 0.5, "OK") for number in range(3)])
-    feed = StreamFeed("a")
-    cursor, reported = cursor_after(service, feed, 1), []
+    source = StreamEventSource("a")
+    cursor, reported = cursor_after(service, source, 1), []
     for prefix, stale in zip(formats, ("r2", None, None), strict=True):
         service.prefix, service.stale = prefix, {stale: "absent"} if stale else {}
-        ((events, cursor),) = look(service, feed, Interest(None, cursor))
+        ((events, cursor),) = poll(service, source, Subscription(None, cursor))
         reported += events
     assert reported == []
     service.runs.append(Run(3, "a", 3, 3.5, "OK"))
-    ((events, _),) = look(service, feed, Interest(None, cursor))
+    ((events, _),) = poll(service, source, Subscription(None, cursor))
     assert [event["run_id"] for event in events] == [f"{formats[-1]}r3"]
 
 
 def test_a_sync_costs_one_request_while_nothing_changes() -> None:
     service = Service("elt_stream", ["a", "b", "c"], runs=[Run(number, "abc"[number], number) for number in range(3)])
-    feed = SyncFeed("y")
-    cursor = cursor_after(service, feed)
+    source = SyncEventSource("y")
+    cursor = cursor_after(service, source)
     for _ in range(10):
-        ((told, cursor),) = look(service, feed, Interest(None, cursor))
-        assert told == []
+        ((reported, cursor),) = poll(service, source, Subscription(None, cursor))
+        assert reported == []
     assert service.asked == {"elt_syncs.status": 10}
     service.runs[1].ended, service.runs[1].status = 100.0, "COMPLETED"
-    ((told, cursor),) = look(service, feed, Interest(None, cursor))
-    assert [event["run_id"] for event in told] == ["r1"]
+    ((reported, cursor),) = poll(service, source, Subscription(None, cursor))
+    assert [event["run_id"] for event in reported] == ["r1"]
     assert service.asked["elt_stream_runs.list"] == 1
 
 
-@pytest.mark.parametrize(("stale", "looks"), [("going", 3), ("absent", 1)])
-def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, looks: int) -> None:
+@pytest.mark.parametrize(("stale", "polls"), [("going", 3), ("absent", 1)])
+def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, polls: int) -> None:
     service = Service("elt_stream", ["a", "b"], runs=[Run(0, "a", 1.0)])
-    feed = SyncFeed("y")
-    cursor = cursor_after(service, feed)
+    source = SyncEventSource("y")
+    cursor = cursor_after(service, source)
     service.runs[0].ended, service.runs[0].status = 100.0, "COMPLETED"
     service.stale = {"r0": stale}
-    told: list[dict[str, Any]] = []
-    for _ in range(looks):
-        ((told, cursor),) = look(service, feed, Interest(None, cursor))
+    reported: list[dict[str, Any]] = []
+    for _ in range(polls):
+        ((reported, cursor),) = poll(service, source, Subscription(None, cursor))
         # Known as going, it is looked at itself where the list does not show it: that is behind, too.
-        assert told == [] or stale == "absent"
+        assert reported == [] or stale == "absent"
     service.stale = {}
-    ((later, _),) = look(service, feed, Interest(None, cursor))
-    assert [event["run_id"] for event in told + later] == ["r0"]
+    ((later, _),) = poll(service, source, Subscription(None, cursor))
+    assert [event["run_id"] for event in reported + later] == ["r0"]
 
 
 def test_what_a_failure_interrupts_is_told_later() -> None:
     service = Service("elt_stream", ["a", "b"])
-    feed = SyncFeed("y")
-    cursor = cursor_after(service, feed)
+    source = SyncEventSource("y")
+    cursor = cursor_after(service, source)
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
     for _ in range(3):
         # The status and the first list are read, the second is not.
         service.fails_at, service.status = 2, 503
         with pytest.raises(ServerError):
-            look(service, feed, Interest(None, cursor))
-    ((told, _),) = look(service, feed, Interest(None, cursor))
-    assert sorted(event["run_id"] for event in told) == ["r0", "r1"]
+            poll(service, source, Subscription(None, cursor))
+    ((reported, _),) = poll(service, source, Subscription(None, cursor))
+    assert sorted(event["run_id"] for event in reported) == ["r0", "r1"]
 
 
 def test_an_unreadable_stream_holds_back_no_event_of_another(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     service = Service("elt_stream", ["a", "b"])
-    feed = SyncFeed("y")
-    cursor = cursor_after(service, feed)
+    source = SyncEventSource("y")
+    cursor = cursor_after(service, source)
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
-    told = []
+    reported = []
     for fails_at in (2, 2, -1, -1):
         service.fails_at = fails_at
-        ((news, cursor),) = look(service, feed, Interest(None, cursor))
-        told.append([event["run_id"] for event in news])
-    assert told[0] == ["r0"]
-    assert [run_id for ids in told[1:] for run_id in ids] == ["r1"]
+        ((news, cursor),) = poll(service, source, Subscription(None, cursor))
+        reported.append([event["run_id"] for event in news])
+    assert reported[0] == ["r0"]
+    assert [run_id for ids in reported[1:] for run_id in ids] == ["r1"]
     assert caplog.text.count("ELT stream b can't be read") == 1
 
 
 def test_an_added_stream_is_reported_from_its_first_run() -> None:
     service = Service("elt_stream", ["a"])
-    feed = SyncFeed("y")
-    cursor = cursor_after(service, feed, 1)
+    source = SyncEventSource("y")
+    cursor = cursor_after(service, source, 1)
     service.resources.append("b")
     service.runs.append(Run(0, "b", 1.0, 2.0, "COMPLETED"))
-    ((told, _),) = look(service, feed, Interest(None, cursor))
-    assert [(event["run_id"], event["name"], event["sync_id"]) for event in told] == [("r0", "b", "y")]
+    ((reported, _),) = poll(service, source, Subscription(None, cursor))
+    assert [(event["run_id"], event["name"], event["sync_id"]) for event in reported] == [("r0", "b", "y")]
 
 
 def test_watchers_of_one_list_are_each_told_their_own() -> None:
     service = Service("orchestration", ["a", "b"])
-    feed = FEEDS["orchestration"]("all")
-    (_, all_runs), (_, of_b) = look(service, feed, Interest(None), Interest("b"))
+    source = EVENT_SOURCES["orchestration"]("all")
+    (_, all_runs), (_, of_b) = poll(service, source, Subscription(None), Subscription("b"))
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 3.0, 4.0, "FAILED")]
     service.asked.clear()
-    (every, _), (some, _), (none, _) = look(service, feed, Interest(None, all_runs), Interest("b", of_b), Interest("a"))
+    (every, _), (some, _), (none, _) = poll(
+        service, source, Subscription(None, all_runs), Subscription("b", of_b), Subscription("a")
+    )
     assert [event["run_id"] for event in every] == ["r0", "r1"]
     assert [(event["run_id"], event["outcome"]) for event in some] == [("r1", "failed")]
     assert none == []
     assert service.asked == {"orchestration_runs.list": 1}
 
 
-def one_look(feed: Feed, answer: Any, interest: Interest) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    ((events, cursor),) = drive(feed.look([interest], NOW), lambda _: answer, lambda _: None)
+def one_look(
+    source: EventSource, answer: Any, subscription: Subscription
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    ((events, cursor),) = run_blocking(source.poll([subscription], NOW), lambda _: answer, lambda _: None)
     return events, json.loads(json.dumps(cursor))
 
 
 def test_each_change_of_a_transform_that_leaves_it_built_is_told() -> None:
-    feed, cursor, told = TransformFeed("t"), None, []
+    source, cursor, reported = TransformEventSource("t"), None, []
     changes = [(1, "completed"), (1, "completed"), (2, "running"), (3, "completed"), (4, "failed"), (5, "completed")]
     for changed, status in changes:
         answer = transform(materialization_status=status, updated_at=at(changed))
-        events, cursor = one_look(feed, answer, Interest("t", cursor))
-        told += [(event["outcome"], event["finished_at"]) for event in events]
-    assert told == [("succeeded", at(3)), ("failed", at(4)), ("succeeded", at(5))]
+        events, cursor = one_look(source, answer, Subscription("t", cursor))
+        reported += [(event["outcome"], event["finished_at"]) for event in events]
+    assert reported == [("succeeded", at(3)), ("failed", at(4)), ("succeeded", at(5))]
 
 
 def test_many_failed_records_are_reported_once_until_fewer() -> None:
-    feed, cursor, told = FailedRecordsFeed("r"), None, []
+    source, cursor, reported = FailedRecordsEventSource("r"), None, []
     for count in (4, 5, 9, 4, 0, 5):
-        events, cursor = one_look(feed, FailedRecordCount(count=count), Interest("r", cursor, {"threshold": 5}))
-        told += [event["rows_failed"] for event in events]
-    assert told == [5, 5]
+        events, cursor = one_look(source, FailedRecordCount(count=count), Subscription("r", cursor, {"threshold": 5}))
+        reported += [event["rows_failed"] for event in events]
+    assert reported == [5, 5]

@@ -11,14 +11,17 @@ import pytest
 
 from airflow_provider_datapipe.api.errors import TransportError
 from airflow_provider_datapipe.api.settings import Settings
-from airflow_provider_datapipe.runs import progress as progress_module
-from airflow_provider_datapipe.runs.batch import Batch, BatchWait, wait_for_some
-from airflow_provider_datapipe.runs.board import Board
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_flows import wait_for_some
+from airflow_provider_datapipe.runs.batch_wait import BatchWait
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.progress import Progress, Tell, span, usual_duration
-from airflow_provider_datapipe.runs.reference import Reference, Target
-from airflow_provider_datapipe.runs.steps import drive
-from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.log_lines import progress as progress_module
+from airflow_provider_datapipe.runs.log_lines.labels import span, usual_duration
+from airflow_provider_datapipe.runs.log_lines.progress import ProgressLines, ReportLine
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
+from airflow_provider_datapipe.runs.polling.run_poller import RunPoller
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason, WaitPolicy
 from tests.support.scripted_server import Reply, ScriptedServer
 from tests.unit.runs.model_service import ModelService, run_of, stream_run
 
@@ -27,18 +30,16 @@ PATIENT = WaitPolicy(poll_interval=10)
 
 
 def waiting(*, durations: list[float] | None = None, names: tuple[str, ...] = ("orders",)) -> Batch:
-    references = [
-        Reference("elt_stream", name, name, run_id=f"run-{name}", durations=durations or []) for name in names
-    ]
+    references = [RunRef("elt_stream", name, name, run_id=f"run-{name}", durations=durations or []) for name in names]
     return Batch("elt_stream", waiting=references)
 
 
-def after_a_look(batch: Batch, at: float, **known: Any) -> tuple[BatchWait, Progress]:
+def after_a_look(batch: Batch, at: float, **known: Any) -> tuple[BatchWait, ProgressLines]:
     wait = BatchWait(batch, PATIENT, at)
     for watch in wait.watches:
         answer = stream_run("RUNNING", str(watch.reference.run_id), **known)
         watch.seen(KINDS["elt_stream"].read(watch.reference, answer), at)
-    return wait, Progress(wait, at, 0.0)
+    return wait, ProgressLines(wait, at, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -67,24 +68,27 @@ def test_duration_rows_and_expected_end_are_logged(durations: list[float], known
 
 def test_a_run_of_which_nothing_is_known_tells_what_there_is() -> None:
     wait = BatchWait(waiting(), PATIENT, START)
-    assert Progress(wait, START, 0.0).line(START + 61) == "ELT stream orders, run run-orders: has not begun, for 61 s."
+    assert (
+        ProgressLines(wait, START, 0.0).line(START + 61)
+        == "ELT stream orders, run run-orders: has not begun, for 61 s."
+    )
 
 
 def test_rows_are_told_of_how_many() -> None:
-    batch = Batch("reverse_etl", waiting=[Reference("reverse_etl", "crm", "crm", run_id="r")])
+    batch = Batch("reverse_etl", waiting=[RunRef("reverse_etl", "crm", "crm", run_id="r")])
     wait = BatchWait(batch, PATIENT, START)
     answer = run_of("reverse_etl", "r", "RUNNING", synced_rows=5, failed_rows=0, total_rows=10)
     (watch,) = wait.watches
     watch.seen(KINDS["reverse_etl"].read(watch.reference, answer), START)
-    assert "5 of 10 rows so far" in Progress(wait, START, 0.0).line(START + 60)
+    assert "5 of 10 rows so far" in ProgressLines(wait, START, 0.0).line(START + 60)
 
 
 def test_of_many_runs_some_are_told_and_all_are_counted() -> None:
     names = tuple(f"s{number}" for number in range(7))
     batch = waiting(names=names)
-    batch.queued = [Target("late", "late")]
+    batch.queued = [RunTarget("late", "late")]
     outcome = KINDS["elt_stream"].read(batch.waiting[0], stream_run("COMPLETED")).outcome
-    batch.ended = [End(EndReason.RUN_OVER, batch.waiting[0], outcome)]
+    batch.ended = [WaitOutcome(WaitOutcomeReason.RUN_OVER, batch.waiting[0], outcome)]
     _, progress = after_a_look(batch, START + 60)
     line = progress.line(START + 60)
     assert line.startswith("1 of 9 runs have ended, 1 more are to be started; waiting for 7: s0 running for 60 s; s1 ")
@@ -108,7 +112,7 @@ def test_earlier_runs_are_told_at_the_start() -> None:
 def test_lines_become_rare() -> None:
     wait = BatchWait(waiting(), PATIENT, START)
     for jitter, most in ((0.0, 12), (1.0, 9)):
-        progress, lines = Progress(wait, START, jitter), []
+        progress, lines = ProgressLines(wait, START, jitter), []
         while progress.due < START + 3600:
             lines.append(progress.due - START)
             progress.line(progress.due)
@@ -118,7 +122,7 @@ def test_lines_become_rare() -> None:
 
 
 def test_a_blocking_wait_tells_and_asks_for_nothing_more() -> None:
-    def look(_: Any) -> Any:
+    def poll(_: Any) -> Any:
         rows = (service.now - 1_000_000) * 10
         done = rows > 6_000
         return stream_run(
@@ -128,15 +132,15 @@ def test_a_blocking_wait_tells_and_asks_for_nothing_more() -> None:
         )
 
     asked: list[int] = []
-    told: list[str] = []
-    tellers: list[Tell | None] = [None, lambda _, line: told.append(line)]
-    for tell in tellers:
-        service = ModelService(elt_stream_runs__get=[look])
-        drive(wait_for_some(waiting(), PATIENT, service.clock, tell), service.send, service.sleep)
+    reported: list[str] = []
+    tellers: list[ReportLine | None] = [None, lambda _, line: reported.append(line)]
+    for report in tellers:
+        service = ModelService(elt_stream_runs__get=[poll])
+        run_blocking(wait_for_some(waiting(), PATIENT, service.clock, report), service.send, service.sleep)
         asked.append(len(service.asked))
     assert asked[0] == asked[1]
-    assert len(told) == 6
-    assert ", 500 rows so far" in told[0]
+    assert len(reported) == 6
+    assert ", 500 rows so far" in reported[0]
 
 
 RUN = {"id": "run-orders", "elt_sync_id": "y", "elt_stream_id": "orders", "started_at": "2026-01-01T00:00:00.000Z"}
@@ -145,30 +149,30 @@ TASK = contextvars.ContextVar("TASK", default="none")
 
 def test_a_wait_in_the_triggerer_logs_in_the_context_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "_SHORTEST_GAP", 0.01)
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
 
     async def settings() -> Settings:
         return Settings(server.url, "key")
 
-    async def wait(board: Board, name: str) -> None:
+    async def wait(poller: RunPoller, name: str) -> None:
         TASK.set(name)
-        await board.wait(waiting(), WaitPolicy(poll_interval=0.3), lambda _, line: told.append((TASK.get(), line)))
+        await poller.wait(waiting(), WaitPolicy(poll_interval=0.3), lambda _, line: reported.append((TASK.get(), line)))
 
     async def both() -> None:
-        board = Board(settings)
+        poller = RunPoller(settings)
         try:
-            await asyncio.gather(wait(board, "one"), wait(board, "two"))
-            before = len(told)
+            await asyncio.gather(wait(poller, "one"), wait(poller, "two"))
+            before = len(reported)
             # Timers that are left would go on.
             await asyncio.sleep(0.1)
-            assert len(told) == before
+            assert len(reported) == before
         finally:
-            await board.close()
+            await poller.close()
 
     script = [*[Reply(body=RUN | {"status": "RUNNING", "rows_synced": 3})] * 3]
     done = Reply(body=RUN | {"status": "COMPLETED", "finished_at": "2026-01-01T00:00:09.000Z"})
     with ScriptedServer([*script, done]) as server:
         asyncio.run(both())
         assert len(server.seen) == 4
-    assert {name for name, _ in told} == {"one", "two"}
-    assert any("3 rows so far" in line for _, line in told)
+    assert {name for name, _ in reported} == {"one", "two"}
+    assert any("3 rows so far" in line for _, line in reported)

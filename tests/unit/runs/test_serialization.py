@@ -7,27 +7,29 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.runs.baseline import Baseline
-from airflow_provider_datapipe.runs.batch import Batch, Hindered
+from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
+from airflow_provider_datapipe.runs.known_runs import KnownRuns
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import Record
-from airflow_provider_datapipe.runs.reference import Reference, Target
-from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.task_state import StartRecord
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason, WaitPolicy
 
-STREAM = Target("s", "orders")
-REFERENCE = Reference("elt_stream", "s", "orders", run_id="r1", durations=[1.0, 2.0], stale_until=12.5)
-END = End(EndReason.RUN_OVER, REFERENCE, Outcome.FAILED, None, "a detail", [{"record_id": "1", "error": "no"}])
+STREAM = RunTarget("s", "orders")
+REFERENCE = RunRef("elt_stream", "s", "orders", run_id="r1", durations=[1.0, 2.0], stale_until=12.5)
+END = WaitOutcome(
+    WaitOutcomeReason.RUN_OVER, REFERENCE, Outcome.FAILED, None, "a detail", [{"record_id": "1", "error": "no"}]
+)
 INSTANCES: list[Any] = [
     STREAM,
-    Target("s", "orders", {"full_refresh": True}, "y"),
-    Reference("elt_stream", "s", "orders"),
+    RunTarget("s", "orders", {"full_refresh": True}, "y"),
+    RunRef("elt_stream", "s", "orders"),
     REFERENCE,
     WaitPolicy(),
     WaitPolicy(5.0, 2_000.0, 60.0, 70.0, 2.0, 30.0, 0.5, 90.0),
-    End(EndReason.TIMEOUT, REFERENCE, Outcome.RUNNING),
+    WaitOutcome(WaitOutcomeReason.TIMEOUT, REFERENCE, Outcome.RUNNING),
     END,
-    Record(Baseline({"r0": True}, 2.0), 3.0, REFERENCE),
-    Batch("elt_stream", [STREAM], [REFERENCE], [Hindered(REFERENCE, STREAM)], [END], 2, {"a": 1}, 8.0, 9.0),
+    StartRecord(KnownRuns({"r0": True}, 2.0), 3.0, REFERENCE),
+    Batch("elt_stream", [STREAM], [REFERENCE], [WaitingForOtherRun(REFERENCE, STREAM)], [END], 2, {"a": 1}, 8.0, 9.0),
 ]
 
 
@@ -38,7 +40,7 @@ def test_json_is_read_as_it_was_written_by_any_version(instance: Any) -> None:
     assert type(instance).from_dict(stored | {"of_a_later_version": 1}) == instance
 
 
-@pytest.mark.parametrize("instance", [STREAM, Reference("elt_stream", "s", "orders"), WaitPolicy()])
+@pytest.mark.parametrize("instance", [STREAM, RunRef("elt_stream", "s", "orders"), WaitPolicy()])
 def test_defaults_are_left_out(instance: Any) -> None:
     assert set(instance.as_dict()) <= {"kind", "resource_id", "name"}
 
@@ -47,7 +49,7 @@ def test_defaults_are_left_out(instance: Any) -> None:
     ("instance", "fields"),
     [
         (WaitPolicy(), set(WaitPolicy.__slots__)),
-        (End(EndReason.TIMEOUT, REFERENCE, Outcome.RUNNING), {"records"}),
+        (WaitOutcome(WaitOutcomeReason.TIMEOUT, REFERENCE, Outcome.RUNNING), {"records"}),
         (Batch("elt_stream", [STREAM]), {"note", "lost_since", "poll_after"}),
     ],
 )

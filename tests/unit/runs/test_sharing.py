@@ -8,17 +8,23 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from airflow_provider_datapipe.runs.models import RunRef, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Observation, Reference
-from airflow_provider_datapipe.runs.sharing import OrchestrationRuns, Shared, SyncStatus, Unclear, shared_by
+from airflow_provider_datapipe.runs.polling.bulk_status import (
+    BulkStatusRequest,
+    NeedsDirectPoll,
+    OrchestrationRuns,
+    SyncStatus,
+    bulk_status_for,
+)
 
-STREAM = Reference("elt_stream", "s", "orders", run_id="r1", sync_id="y")
-RUN = Reference("orchestration", "o", "nightly", run_id="r1")
+STREAM = RunRef("elt_stream", "s", "orders", run_id="r1", sync_id="y")
+RUN = RunRef("orchestration", "o", "nightly", run_id="r1")
 ACTIVE = {"status": "RUNNING", "started_at": "2026-01-01T00:00:00Z", "bytes_synced": 1}
 LATEST = {"status": "COMPLETED", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:01:00Z"}
 
 
-def found(shared: Shared, reference: Reference, body: Any) -> Any:
+def found(shared: BulkStatusRequest, reference: RunRef, body: Any) -> Any:
     """Find a run in an answer, which is read as the clients do."""
     answer = TypeAdapter(shared.request().endpoint.answer).validate_json(json.dumps(body))
     return shared.find(reference, shared.index(answer))
@@ -33,14 +39,14 @@ def status(*streams: dict[str, Any]) -> dict[str, Any]:
     [
         (STREAM, SyncStatus("y")),
         (RUN, OrchestrationRuns("all")),
-        (Reference("elt_stream", "s", "orders", run_id="r1"), None),
-        (Reference("orchestration", "o", "nightly"), None),
-        (Reference("reverse_etl", "r", "customers", run_id="r1"), None),
-        (Reference("transform", "t", "daily"), None),
+        (RunRef("elt_stream", "s", "orders", run_id="r1"), None),
+        (RunRef("orchestration", "o", "nightly"), None),
+        (RunRef("reverse_etl", "r", "customers", run_id="r1"), None),
+        (RunRef("transform", "t", "daily"), None),
     ],
 )
-def test_what_shows_a_run_beside_others(reference: Reference, shared: Shared | None) -> None:
-    assert shared_by(reference) == shared
+def test_what_shows_a_run_beside_others(reference: RunRef, shared: BulkStatusRequest | None) -> None:
+    assert bulk_status_for(reference) == shared
 
 
 def test_bulk_requests_are_equal_by_type_and_key() -> None:
@@ -77,7 +83,7 @@ def test_whether_a_run_is_going(shown: dict[str, Any], going: bool) -> None:
     item = found(shared, STREAM, status({"name": "orders"} | shown))
     assert shared.is_going(item) is going
     # Only the run itself says how it ended.
-    assert shared.read(STREAM, item) is Unclear.UNCLEAR
+    assert shared.read(STREAM, item) is NeedsDirectPoll.UNCLEAR
 
 
 def test_whatever_happens_to_a_run_changes_its_mark() -> None:
@@ -107,7 +113,7 @@ def test_the_list_has_the_runs_themselves() -> None:
     shared = OrchestrationRuns("all")
     body = {"data": [run("r2"), run(status="COMPLETED", finished_at="2026-01-01T00:01:00Z")], "has_more": False}
     seen = shared.read(RUN, found(shared, RUN, body))
-    assert isinstance(seen, Observation)
+    assert isinstance(seen, RunState)
     assert (seen.outcome, seen.reference.run_id) == (Outcome.SUCCEEDED, "r1")
     assert found(shared, RUN, {"data": [run("r2")], "has_more": False}) is None
     assert found(shared, RUN, {}) is None
@@ -117,7 +123,7 @@ def test_the_list_has_the_runs_themselves() -> None:
 def test_an_unreadable_run_of_the_list_is_requested_itself(fields: dict[str, Any]) -> None:
     shared = OrchestrationRuns("all")
     item = found(shared, RUN, {"data": [run(**fields)], "has_more": False})
-    assert shared.read(RUN, item) is Unclear.UNCLEAR
+    assert shared.read(RUN, item) is NeedsDirectPoll.UNCLEAR
 
 
 @pytest.mark.parametrize(

@@ -26,21 +26,22 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.batch import Batch, run_batch, settle_records, wait_for_some
-from airflow_provider_datapipe.runs.conflicts import Blocked, IfRunning
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_flows import finalize_task_state, run_batch, wait_for_some
+from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, IfRunning
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import NoRecords, Records, TaskStateRecords, key_of
-from airflow_provider_datapipe.runs.reference import Observation, Target
 from airflow_provider_datapipe.runs.start import StartPolicy, start
-from airflow_provider_datapipe.runs.steps import drive
-from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState, TaskState, task_state_key
+from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.runs.worker_wait import seconds_in_worker
 from tests.support.examples import scaled
-from tests.unit.runs.model_service import TaskState, listed, page, run_of
+from tests.unit.runs.model_service import StoredState, listed, page, run_of
 
-TARGET = Target("s", "orders")
-POLICY = StartPolicy(settle=120, look_interval=5)
+TARGET = RunTarget("s", "orders")
+POLICY = StartPolicy(lost_response_timeout=120, search_interval=5)
 BOTH_KINDS = pytest.mark.parametrize("kind", ["elt_stream", "orchestration"])
 LOST = TransportError("no answer", sent=True)
 ERRORS: dict[str, DatapipeError] = {
@@ -197,20 +198,20 @@ def occupied(duration: float = 1000) -> Service:
 
 def begin(
     service: Service,
-    state: TaskState | None = None,
+    state: StoredState | None = None,
     policy: StartPolicy = POLICY,
     *,
     kind: str = "elt_stream",
-    target: Target = TARGET,
-    records: Records | None = None,
+    target: RunTarget = TARGET,
+    records: TaskState | None = None,
     send: Callable[[Request[Any]], Any] | None = None,
-) -> Observation:
-    records = records or TaskStateRecords(state or TaskState(), 0)
-    return drive(start(KINDS[kind], target, records, policy, service.clock), send or service.send, service.sleep)
+) -> RunState:
+    records = records or AirflowTaskState(state or StoredState(), 0)
+    return run_blocking(start(KINDS[kind], target, records, policy, service.clock), send or service.send, service.sleep)
 
 
 def kill(
-    service: Service, state: TaskState, when: Callable[[], bool], policy: StartPolicy = POLICY, **how: Any
+    service: Service, state: StoredState, when: Callable[[], bool], policy: StartPolicy = POLICY, **how: Any
 ) -> None:
     """Start a run in a process that is killed at the first step at which a condition holds."""
 
@@ -224,26 +225,26 @@ def kill(
     service.step = state.step = lambda: None
 
 
-def record_of(state: TaskState, kind: str = "elt_stream") -> Any:
-    return TaskStateRecords(state, 0).get(key_of(kind, TARGET))
+def record_of(state: StoredState, kind: str = "elt_stream") -> Any:
+    return AirflowTaskState(state, 0).get(task_state_key(kind, TARGET))
 
 
-def forget_run(state: TaskState, kind: str = "elt_stream") -> None:
+def forget_run(state: StoredState, kind: str = "elt_stream") -> None:
     """Change the task state to that of a process that was killed before the response."""
-    TaskStateRecords(state, 0).set(key_of(kind, TARGET), record_of(state, kind) | {"reference": None})
+    AirflowTaskState(state, 0).set(task_state_key(kind, TARGET), record_of(state, kind) | {"reference": None})
 
 
 def finish(
     service: Service,
-    records: Records,
+    records: TaskState,
     kind: str = "elt_stream",
     *,
     policy: StartPolicy = POLICY,
-    target: Target = TARGET,
+    target: RunTarget = TARGET,
 ) -> Batch:
     """Start a run and wait for its end."""
     batch, wait = Batch(kind, queued=[target]), WaitPolicy(poll_interval=10, schedule_limit=10_000)
-    drive(run_batch(batch, records, policy, wait, alone=True, clock=service.clock), service.send, service.sleep)
+    run_blocking(run_batch(batch, records, policy, wait, alone=True, clock=service.clock), service.send, service.sleep)
     return batch
 
 
@@ -285,7 +286,7 @@ def test_a_late_copy_of_a_request_causes_no_wait_for_an_own_run() -> None:
 
 @BOTH_KINDS
 def test_a_request_that_is_never_executed_leaves_its_intent(kind: str) -> None:
-    service, state = Service(), TaskState()
+    service, state = Service(), StoredState()
     service.fates = ["502"] * 3
     with pytest.raises(ServerError):
         begin(service, state, kind=kind)
@@ -300,7 +301,7 @@ def test_a_request_that_is_never_executed_leaves_its_intent(kind: str) -> None:
 
 
 def test_a_refusal_leaves_no_record() -> None:
-    service, state = Service(), TaskState()
+    service, state = Service(), StoredState()
     service.fates = ["404"]
     with pytest.raises(NotFoundError):
         begin(service, state)
@@ -315,7 +316,7 @@ def test_a_refusal_leaves_no_record() -> None:
 def test_a_retry_takes_the_run_of_the_last_try_unless_it_failed(
     kind: str, status: str, after: float, requests: int, *, is_known: bool
 ) -> None:
-    service, state = Service(ends_as=(status, "COMPLETED")), TaskState()
+    service, state = Service(ends_as=(status, "COMPLETED")), StoredState()
     begin(service, state, kind=kind)
     if not is_known:
         forget_run(state, kind)
@@ -333,31 +334,37 @@ def test_a_retry_takes_the_run_of_the_last_try_unless_it_failed(
 @BOTH_KINDS
 @pytest.mark.parametrize(("max_tries", "runs"), [((1, 3, 4), 3), ((2, 2, 2), 1)], ids=["cleared", "killed"])
 def test_a_successful_task_runs_again_only_if_cleared(kind: str, max_tries: tuple[int, ...], runs: int) -> None:
-    service, state = Service(), TaskState()
+    service, state = Service(), StoredState()
     for life in max_tries:
-        records = TaskStateRecords(state, life)
-        settle_records(finish(service, records, kind), records, [], succeeded=True)
+        records = AirflowTaskState(state, life)
+        finalize_task_state(finish(service, records, kind), records, [], succeeded=True)
     assert len(service.own) == runs
 
 
 @pytest.mark.parametrize(
     ("reason", "is_failure", "stays"),
     [
-        (EndReason.RUN_OVER, False, True),
-        (EndReason.RUN_OVER, True, False),
+        (WaitOutcomeReason.RUN_OVER, False, True),
+        (WaitOutcomeReason.RUN_OVER, True, False),
         # These runs may be active.
-        *((reason, True, True) for reason in EndReason if reason not in (EndReason.RUN_OVER, EndReason.SKIPPED)),
+        *(
+            (reason, True, True)
+            for reason in WaitOutcomeReason
+            if reason not in (WaitOutcomeReason.RUN_OVER, WaitOutcomeReason.SKIPPED)
+        ),
     ],
 )
-def test_state_that_a_failed_sync_leaves_for_its_retry(reason: EndReason, *, is_failure: bool, stays: bool) -> None:
-    state = TaskState()
-    records = TaskStateRecords(state, 0)
+def test_state_that_a_failed_sync_leaves_for_its_retry(
+    reason: WaitOutcomeReason, *, is_failure: bool, stays: bool
+) -> None:
+    state = StoredState()
+    records = AirflowTaskState(state, 0)
     (end,) = finish(Service(), records).ended
     end = replace(end, reason=reason)
-    settle_records(Batch("elt_stream", ended=[end]), records, [end] if is_failure else [], succeeded=False)
+    finalize_task_state(Batch("elt_stream", ended=[end]), records, [end] if is_failure else [], succeeded=False)
     assert bool(state.kept) == stays
     # The run of such a record would never be scheduled: the retry requests another one.
-    assert not stays or (record_of(state)["reference"] is None) == (reason is EndReason.NOT_SCHEDULED)
+    assert not stays or (record_of(state)["reference"] is None) == (reason is WaitOutcomeReason.NOT_SCHEDULED)
 
 
 @BOTH_KINDS
@@ -371,7 +378,7 @@ def test_state_that_a_failed_sync_leaves_for_its_retry(reason: EndReason, *, is_
     ],
 )
 def test_a_failed_poll_after_a_lost_response_keeps_the_intent(kind: str, failure: DatapipeError) -> None:
-    service, state = Service(), TaskState()
+    service, state = Service(), StoredState()
     service.fates = ["unheard"]
 
     def send(request: Request[Any]) -> Any:
@@ -387,7 +394,7 @@ def test_a_failed_poll_after_a_lost_response_keeps_the_intent(kind: str, failure
 
 def test_each_request_is_stored_before_it_is_sent() -> None:
     """The retry waits for a second request that is executed late, although the first one is long ago."""
-    service, state = Service(), TaskState()
+    service, state = Service(), StoredState()
     service.fates = ["lost", "late20"]
     kill(service, state, lambda: service.posts == 2, kind="orchestration")
     service.sleep(6)
@@ -398,7 +405,7 @@ def test_each_request_is_stored_before_it_is_sent() -> None:
 @pytest.mark.parametrize("late", ["late1", "late30", "late110", "slow30 late110"])
 @BOTH_KINDS
 def test_a_request_that_is_late_and_meets_a_kill_is_waited_for(kind: str, late: str) -> None:
-    service, state = Service(duration=20), TaskState()
+    service, state = Service(duration=20), StoredState()
     service.fates = [late]
     steps = itertools.count()
     # After the request: an update of its record, and a poll.
@@ -416,12 +423,12 @@ def test_a_request_that_is_late_and_meets_a_kill_is_waited_for(kind: str, late: 
     ],
     ids=["wait", "full refresh"],
 )
-def test_policy_wait_and_full_refreshes_wait_for_the_other_run(policy: StartPolicy, target: Target) -> None:
-    with pytest.raises(Blocked) as blocked:
+def test_policy_wait_and_full_refreshes_wait_for_the_other_run(policy: StartPolicy, target: RunTarget) -> None:
+    with pytest.raises(ActiveRunConflict) as blocked:
         begin(occupied(), policy=policy, target=target)
     assert blocked.value.observation.reference.run_id == "r1"
     service = occupied()
-    (end,) = finish(service, TaskStateRecords(TaskState(), 0), policy=policy, target=target).ended
+    (end,) = finish(service, AirflowTaskState(StoredState(), 0), policy=policy, target=target).ended
     assert end.result is not None
     assert end.result["run_id"] == "r2"
     assert [run.is_own for run in service.runs] == [False, True]
@@ -442,7 +449,7 @@ def test_run_that_blocks_has_the_history_of_earlier_runs() -> None:
         service.begin_run()
         service.sleep(700)
     service.begin_run()
-    with pytest.raises(Blocked) as blocked:
+    with pytest.raises(ActiveRunConflict) as blocked:
         begin(service, policy=replace(POLICY, if_running=IfRunning.WAIT))
     durations = blocked.value.observation.reference.durations
     assert durations is not None
@@ -453,7 +460,7 @@ def test_run_that_blocks_has_the_history_of_earlier_runs() -> None:
 def test_if_running_does_not_apply_to_an_own_run(if_running: IfRunning) -> None:
     """An earlier try was killed before the response."""
     policy = replace(POLICY, if_running=if_running)
-    service, state = Service(invisible=50), TaskState()
+    service, state = Service(invisible=50), StoredState()
     service.fates = ["unheard"]
     kill(service, state, lambda: service.posts == 1, policy)
     begin(service, state, policy)
@@ -461,7 +468,7 @@ def test_if_running_does_not_apply_to_an_own_run(if_running: IfRunning) -> None:
 
 
 def test_an_own_run_that_appears_late_is_not_taken_for_another() -> None:
-    service, state = Service(invisible=5, duration=1000), TaskState()
+    service, state = Service(invisible=5, duration=1000), StoredState()
     begin(service, state)
     forget_run(state)
 
@@ -471,7 +478,7 @@ def test_an_own_run_that_appears_late_is_not_taken_for_another() -> None:
         service.now += 10 if request.endpoint.name.endswith(".list") else 0
         return answer
 
-    policy = replace(POLICY, if_running=IfRunning.FAIL, settle=0)
+    policy = replace(POLICY, if_running=IfRunning.FAIL, lost_response_timeout=0)
     assert begin(service, state, policy, send=send).reference.run_id == "r1"
     assert service.posts == 2
 
@@ -502,7 +509,7 @@ def test_a_foreign_status_url_is_not_used_and_the_run_not_lost(status_url: str) 
     assert not reference.attached
     service.sleep(20)
     waiting = wait_for_some(Batch("elt_stream", waiting=[reference]), WaitPolicy(poll_interval=10), service.clock)
-    drive(waiting, send, service.sleep)
+    run_blocking(waiting, send, service.sleep)
     assert service.own == ["r2"]
     assert len(refused) == ("evil" in status_url)
 
@@ -532,7 +539,7 @@ def test_one_run_whatever_is_lost_and_whoever_is_killed(
         # docs/exactly_once.md: two runs may start.
         doubled = fates.index("twice second") if "twice second" in fates else len(fates)
         assume(not set(fates[doubled:]) & set(LATE))
-    service, state = Service(invisible=0 if kind == "orchestration" else invisible, duration=duration), TaskState()
+    service, state = Service(invisible=0 if kind == "orchestration" else invisible, duration=duration), StoredState()
     if before:
         service.begin_run()
         service.sleep(service.invisible + duration + 1)
@@ -549,17 +556,17 @@ def test_one_run_whatever_is_lost_and_whoever_is_killed(
 
     service.step = state.step = step
     for _ in range(20):
-        records = TaskStateRecords(state, 0)
+        records = AirflowTaskState(state, 0)
         try:
             batch = finish(service, records, kind)
-            settle_records(batch, records, [], succeeded=True)
+            finalize_task_state(batch, records, [], succeeded=True)
             # The last moment at which a kill leads to a retry: Airflow stores the success after it.
             step()
             break
         except (Killed, ServerError, TransportError, ProtocolError):
             service.sleep(1)
     (end,) = batch.ended
-    assert (end.reason, end.outcome) == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
+    assert (end.reason, end.outcome) == (WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED)
     assert end.result is not None
     assert end.result["run_id"] in service.own
     # Orchestrations have no conflict: a request that a proxy copies runs twice. The task itself adds no run.
@@ -573,7 +580,7 @@ def test_without_task_state_polls_and_conflicts_lead_to_one_run(fates: list[str]
     """Airflow before 3.3 has no task state: a retry attaches to the run while it is active."""
     service = Service(invisible=invisible, duration=5000)
     service.fates = fates
-    begin(service, records=NoRecords())
-    again = begin(service, records=NoRecords())
+    begin(service, records=NoTaskState())
+    again = begin(service, records=NoTaskState())
     assert again.reference.run_id in (None, "r1")
     assert len(service.runs) == 1

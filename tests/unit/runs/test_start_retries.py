@@ -19,20 +19,21 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.batch import Batch, start_queued
-from airflow_provider_datapipe.runs.conflicts import Blocked, IfRunning, RunSkipped
+from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_flows import start_queued
+from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, IfRunning, RunSkipped
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import Record, TaskStateRecords, key_of
-from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
-from airflow_provider_datapipe.runs.start import StartPolicy, going_first, start
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.start import StartPolicy, resumable_first, start
+from airflow_provider_datapipe.runs.task_state import AirflowTaskState, StartRecord, task_state_key
 from tests.support.responses import LONG_AGO
-from tests.unit.runs.model_service import REQUESTED, Answer, ModelService, TaskState, page, run_of, stream_run
+from tests.unit.runs.model_service import REQUESTED, Answer, ModelService, StoredState, page, run_of, stream_run
 
-TARGET = Target("s", "orders")
-POLICY = StartPolicy(settle=120, look_interval=5, missing_grace=60)
+TARGET = RunTarget("s", "orders")
+POLICY = StartPolicy(lost_response_timeout=120, search_interval=5, missing_grace=60)
 MISSING = NotFoundError("no such run", status=404)
 REFUSED = ConflictError("running", status=409, active_run_id="r9")
 UNNAMED = ConflictError("running", status=409)
@@ -45,30 +46,30 @@ BEGIN = 1_000_000.0
 
 def begin(
     service: ModelService,
-    state: TaskState | None = None,
+    state: StoredState | None = None,
     policy: StartPolicy = POLICY,
     *,
     kind: str = "elt_stream",
-    target: Target = TARGET,
-) -> Observation:
-    records = TaskStateRecords(state or TaskState(), 0)
-    return drive(start(KINDS[kind], target, records, policy, service.clock), service.send, service.sleep)
+    target: RunTarget = TARGET,
+) -> RunState:
+    records = AirflowTaskState(state or StoredState(), 0)
+    return run_blocking(start(KINDS[kind], target, records, policy, service.clock), service.send, service.sleep)
 
 
 def started(
-    known: tuple[Target, ...] = (TARGET,), unknown: tuple[Target, ...] = (), kind: str = "elt_stream"
-) -> TaskState:
+    known: tuple[RunTarget, ...] = (TARGET,), unknown: tuple[RunTarget, ...] = (), kind: str = "elt_stream"
+) -> StoredState:
     """Return the state after a try that was killed: it knew the runs of some targets, and had requested others."""
-    state = TaskState()
+    state = StoredState()
     for target in known + unknown:
-        reference = None if target in unknown else Reference.to(kind, target, run_id=f"{target.resource_id}1")
-        record = Record(KINDS[kind].baseline(target, page(), BEGIN), BEGIN, reference)
-        TaskStateRecords(state, 0).set(key_of(kind, target), record.as_dict())
+        reference = None if target in unknown else RunRef.to(kind, target, run_id=f"{target.resource_id}1")
+        record = StartRecord(KINDS[kind].baseline(target, page(), BEGIN), BEGIN, reference)
+        AirflowTaskState(state, 0).set(task_state_key(kind, target), record.as_dict())
     return state
 
 
-def stored(state: TaskState) -> Record:
-    return Record.from_dict(TaskStateRecords(state, 0).get(key_of("elt_stream", TARGET)))
+def stored(state: StoredState) -> StartRecord:
+    return StartRecord.from_dict(AirflowTaskState(state, 0).get(task_state_key("elt_stream", TARGET)))
 
 
 def streams(get: list[Answer], listed: list[Answer], *request: Answer, **more: list[Answer]) -> ModelService:
@@ -153,7 +154,7 @@ def test_failed_rows_decide_whether_an_ended_run_is_adopted(status: str, most: i
     ("if_running", "raised", "says"),
     [
         (IfRunning.ATTACH, None, ""),
-        (IfRunning.WAIT, Blocked, ""),
+        (IfRunning.WAIT, ActiveRunConflict, ""),
         (IfRunning.SKIP, RunSkipped, f"{RUNNING}; skipped."),
         (
             IfRunning.FAIL,
@@ -163,7 +164,7 @@ def test_failed_rows_decide_whether_an_ended_run_is_adopted(status: str, most: i
     ],
 )
 def test_if_running_applies_to_a_named_run(if_running: IfRunning, raised: type[Exception] | None, says: str) -> None:
-    service, state = streams([stream_run("RUNNING", "r9")], [page()], REFUSED), TaskState()
+    service, state = streams([stream_run("RUNNING", "r9")], [page()], REFUSED), StoredState()
     policy = StartPolicy(if_running=if_running)
     if raised is None:
         seen = begin(service, state, policy)
@@ -172,7 +173,7 @@ def test_if_running_applies_to_a_named_run(if_running: IfRunning, raised: type[E
             begin(service, state, policy)
         assert str(caught.value) == says
         assert state.kept == {}
-        if not isinstance(caught.value, Blocked):
+        if not isinstance(caught.value, ActiveRunConflict):
             return
         seen = caught.value.observation
     assert (seen.reference.run_id, seen.reference.attached, seen.outcome) == ("r9", True, Outcome.RUNNING)
@@ -194,9 +195,9 @@ def test_a_named_run_that_ended_after_the_request_is_the_result() -> None:
     ids=["missing", "unreadable", "ended before"],
 )
 def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
-    service, state = streams([run], [page()], REFUSED), TaskState()
+    service, state = streams([run], [page()], REFUSED), StoredState()
     with pytest.raises(RunConflictError) as caught:
-        begin(service, state, replace(POLICY, settle=125))
+        begin(service, state, replace(POLICY, lost_response_timeout=125))
     assert str(caught.value).splitlines()[0] == (
         "ELT stream orders: the service refused 7 requests for a run, because of run r9, which is not active or can't"
         " be read."
@@ -252,7 +253,7 @@ def test_a_rejected_start_undoes_the_full_refresh(
         elt_streams__cancel_full_refresh=[cancelled],
     )
     with pytest.raises(AuthenticationError):
-        begin(service, target=Target("s", "orders", options={"full_refresh": True}))
+        begin(service, target=RunTarget("s", "orders", options={"full_refresh": True}))
     assert service.asked == [LIST, "elt_streams.request_full_refresh", REQUEST, "elt_streams.cancel_full_refresh"]
     assert service.requests[-1].path == "/elt_streams/s/cancel_full_refresh"
     if cancelled is None:
@@ -265,7 +266,7 @@ def test_a_rejected_start_undoes_the_full_refresh(
 
 @pytest.mark.parametrize(("ahead", "used"), [(-300.0, -300.0), (300.0, 300.0), (86_400.0, 0.0)])
 def test_records_have_the_time_of_the_service(ahead: float, used: float) -> None:
-    service, state = streams([MISSING], [page().with_time(BEGIN + ahead)]), TaskState()
+    service, state = streams([MISSING], [page().with_time(BEGIN + ahead)]), StoredState()
     begin(service, state)
     record = stored(state)
     assert (record.intended_at, record.baseline.since) == (BEGIN + used, BEGIN + used)
@@ -303,7 +304,7 @@ def test_a_second_refusal_means_a_scheduled_run_of_another() -> None:
     assert service.asked == [LIST, REQUEST, LIST, REQUEST, LIST]
 
 
-A, B, C = (Target(name, name) for name in "abc")
+A, B, C = (RunTarget(name, name) for name in "abc")
 
 
 def of_targets(runs: dict[str, Any]) -> Callable[[Request[Any]], Any]:
@@ -339,19 +340,19 @@ def of_targets(runs: dict[str, Any]) -> Callable[[Request[Any]], Any]:
     ],
 )
 def test_runs_that_may_be_active_are_continued_first(
-    known: tuple[Target, ...], unknown: tuple[Target, ...], runs: dict[str, Any], order: list[Target]
+    known: tuple[RunTarget, ...], unknown: tuple[RunTarget, ...], runs: dict[str, Any], order: list[RunTarget]
 ) -> None:
-    service, records = streams([of_targets(runs)], [page()]), TaskStateRecords(started(known, unknown), 0)
-    assert drive(going_first(KINDS["elt_stream"], [A, B, C], records), service.send, service.sleep) == order
+    service, records = streams([of_targets(runs)], [page()]), AirflowTaskState(started(known, unknown), 0)
+    assert run_blocking(resumable_first(KINDS["elt_stream"], [A, B, C], records), service.send, service.sleep) == order
     assert len(service.asked) == len(known)
 
 
 def test_a_failed_run_is_not_started_again_beside_the_limit() -> None:
     service = streams([of_targets({"a": "FAILED", "b": "RUNNING", "c": "RUNNING"})], [page()])
-    records = TaskStateRecords(started((A, B, C)), 0)
-    queued = drive(going_first(KINDS["elt_stream"], [A, B, C], records), service.send, service.sleep)
+    records = AirflowTaskState(started((A, B, C)), 0)
+    queued = run_blocking(resumable_first(KINDS["elt_stream"], [A, B, C], records), service.send, service.sleep)
     batch = Batch("elt_stream", queued=queued, at_a_time=2)
-    drive(start_queued(batch, records, StartPolicy(), alone=False), service.send, service.sleep)
+    run_blocking(start_queued(batch, records, StartPolicy(), alone=False), service.send, service.sleep)
     assert [reference.run_id for reference in batch.waiting] == ["b1", "c1"]
     assert batch.queued == [A]
     assert REQUEST not in service.asked

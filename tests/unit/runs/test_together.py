@@ -19,8 +19,8 @@ from airflow_provider_datapipe.api.endpoints import orchestrations
 from airflow_provider_datapipe.api.errors import NotFoundError
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.settings import Settings
-from airflow_provider_datapipe.runs.steps import Steps, adrive, ask, ask_together, drive
-from airflow_provider_datapipe.runs.together import run_together
+from airflow_provider_datapipe.concurrent_flows import run_concurrently
+from airflow_provider_datapipe.flows import gather, run_async, run_blocking, send
 from tests.support.loopback_server import LoopbackServer
 
 AT_A_TIME = 4
@@ -88,17 +88,17 @@ def service() -> Iterator[Service]:
 
 
 def own_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "datapipe-together"]
+    return [thread for thread in threading.enumerate() if thread.name == "datapipe-concurrent-flows"]
 
 
-def name_of(orchestration_id: str) -> Steps[str]:
-    return (yield from ask(orchestrations.get(orchestration_id))).name
+async def name_of(orchestration_id: str) -> str:
+    return (await send(orchestrations.get(orchestration_id))).name
 
 
 def test_requests_are_limited_and_responses_keep_their_order(service: Service) -> None:
     asked: list[str] = []
     names = [f"o{number}" for number in range(5 * AT_A_TIME)]
-    given = run_together(
+    given = run_concurrently(
         service.settings, [name_of(name) for name in names], lambda request: asked.append(request.endpoint.name)
     )
     assert given == names
@@ -110,7 +110,7 @@ def test_requests_are_limited_and_responses_keep_their_order(service: Service) -
 
 def test_an_error_ends_the_others(service: Service) -> None:
     with pytest.raises(NotFoundError):
-        run_together(service.settings, [name_of(name) for name in ("gone", *["o"] * (2 * AT_A_TIME - 1))])
+        run_concurrently(service.settings, [name_of(name) for name in ("gone", *["o"] * (2 * AT_A_TIME - 1))])
     assert not own_threads()
 
 
@@ -133,7 +133,7 @@ def test_what_a_signal_raises_ends_all_of_them(service: Service) -> None:
     sender.start()
     try:
         with pytest.raises(Stopped):
-            run_together(service.settings, [name_of("o")])
+            run_concurrently(service.settings, [name_of("o")])
     finally:
         sender.join()
         signal.signal(signal.SIGUSR1, before)
@@ -149,7 +149,7 @@ def test_a_signal_during_the_start_of_the_thread_ends_it(
     stopped = threading.Event()
 
     def stop_during_start(thread: threading.Thread) -> None:
-        if thread.name == "datapipe-together":
+        if thread.name == "datapipe-concurrent-flows":
             if when != "before the thread exists":
                 start(thread)
             if when == "after it has begun":
@@ -158,14 +158,14 @@ def test_a_signal_during_the_start_of_the_thread_ends_it(
         start(thread)
 
     def run_late(thread: threading.Thread) -> None:
-        if thread.name == "datapipe-together" and when == "before it begins":
+        if thread.name == "datapipe-concurrent-flows" and when == "before it begins":
             assert stopped.wait(LIMIT)
         run(thread)
 
     monkeypatch.setattr(threading.Thread, "start", stop_during_start)
     monkeypatch.setattr(threading.Thread, "run", run_late)
     with pytest.raises(Stopped):
-        run_together(service.settings, [name_of("o")])
+        run_concurrently(service.settings, [name_of("o")])
     stopped.set()
     for thread in own_threads():
         # Only a thread that was stopped before it began may still be there, and it ends without a request.
@@ -175,8 +175,8 @@ def test_a_signal_during_the_start_of_the_thread_ends_it(
         assert not service.arrived.acquire(blocking=False)
 
 
-def both() -> Steps[list[str]]:
-    return (yield from ask_together([name_of("a"), name_of("b")]))
+async def both() -> list[str]:
+    return await gather([name_of("a"), name_of("b")])
 
 
 def named(request: Any) -> Orchestration:
@@ -185,15 +185,17 @@ def named(request: Any) -> Orchestration:
 
 
 def test_steps_of_one_gather_can_be_executed_together() -> None:
-    one_by_one = drive(both(), named, lambda _: None)
+    one_by_one = run_blocking(both(), named, lambda _: None)
     several: list[Any] = []
 
     def together(given: Any) -> list[str]:
         several.append(given)
+        for flow in given:
+            flow.close()
         return ["by", "others"]
 
     assert one_by_one == ["A", "B"]
-    assert drive(both(), named, lambda _: None, together) == ["by", "others"]
+    assert run_blocking(both(), named, lambda _: None, together) == ["by", "others"]
     assert len(several[0]) == 2
 
 
@@ -204,4 +206,4 @@ async def test_on_an_event_loop_they_are_carried_out_at_once() -> None:
         await asyncio.wait_for(all_there.wait(), LIMIT)
         return named(request)
 
-    assert await adrive(both(), answer, asyncio.sleep) == ["A", "B"]
+    assert await run_async(both(), answer, asyncio.sleep) == ["A", "B"]

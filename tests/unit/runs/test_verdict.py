@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.errors import ServerError
 from airflow_provider_datapipe.api.models.elt_syncs import EltSyncStatus
-from airflow_provider_datapipe.api.models.reverse_etl import FailedRecords
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecords
+from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.runs.errors import (
     LostContactError,
     RunCanceledError,
@@ -24,25 +25,26 @@ from airflow_provider_datapipe.runs.errors import (
     RunVanishedError,
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunRef, RunResult
 from airflow_provider_datapipe.runs.names import UnknownNameError
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of, outcome_of_materialization
-from airflow_provider_datapipe.runs.reference import Reference, RunResult
-from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.results import build_run_result, exception_for, explain
 from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync, targets_of_sync
-from airflow_provider_datapipe.runs.verdict import error_of, explain, result_of
-from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.unit.runs.model_service import ModelService, page, stream, stream_run, sync
 
 
-def ended(outcome: Outcome, kind: str = "elt_stream", detail: str | None = None, **known: Any) -> End:
-    reference = Reference(kind, "s", "orders", run_id="r1")
-    result = cast("RunResult", {**result_of(End(EndReason.RUN_OVER, reference, outcome)), **known})
-    return End(EndReason.RUN_OVER, reference, outcome, result, detail)
+def ended(outcome: Outcome, kind: str = "elt_stream", detail: str | None = None, **known: Any) -> WaitOutcome:
+    reference = RunRef(kind, "s", "orders", run_id="r1")
+    result = cast(
+        "RunResult", {**build_run_result(WaitOutcome(WaitOutcomeReason.RUN_OVER, reference, outcome)), **known}
+    )
+    return WaitOutcome(WaitOutcomeReason.RUN_OVER, reference, outcome, result, detail)
 
 
-def given_up(reason: EndReason) -> End:
-    return End(
-        reason, Reference("elt_stream", "s", "orders", run_id="r1"), Outcome.RUNNING, detail="for 9 s: no answer."
+def given_up(reason: WaitOutcomeReason) -> WaitOutcome:
+    return WaitOutcome(
+        reason, RunRef("elt_stream", "s", "orders", run_id="r1"), Outcome.RUNNING, detail="for 9 s: no answer."
     )
 
 
@@ -57,18 +59,22 @@ def given_up(reason: EndReason) -> End:
         (ended(Outcome.PARTIAL, rows_failed=3, rows_total=1000), RunPartialError, "3 of 1,000 rows failed, 2 are"),
         (ended(Outcome.PARTIAL), RunPartialError, "an unknown number"),
         (
-            given_up(EndReason.TIMEOUT),
+            given_up(WaitOutcomeReason.TIMEOUT),
             RunTimeoutError,
             "did not end in time; it is running.\nRun: r1\nThe run may still be",
         ),
-        (given_up(EndReason.NOT_SCHEDULED), RunNotScheduledError, "none was scheduled for 9 s"),
-        (given_up(EndReason.LOST_CONTACT), LostContactError, "contact with the service was lost for 9 s: no answer."),
-        (given_up(EndReason.VANISHED), RunVanishedError, "no longer knows the run.\nRun: r1\n"),
-        (given_up(EndReason.NOT_STARTED), RunFailedError, "did not start a run"),
+        (given_up(WaitOutcomeReason.NOT_SCHEDULED), RunNotScheduledError, "none was scheduled for 9 s"),
+        (
+            given_up(WaitOutcomeReason.LOST_CONTACT),
+            LostContactError,
+            "contact with the service was lost for 9 s: no answer.",
+        ),
+        (given_up(WaitOutcomeReason.VANISHED), RunVanishedError, "no longer knows the run.\nRun: r1\n"),
+        (given_up(WaitOutcomeReason.NOT_STARTED), RunFailedError, "did not start a run"),
     ],
 )
-def test_every_end_has_an_error_that_names_the_run(end: End, expected: type[RunError], says: str) -> None:
-    error = error_of(end, max_failed_rows=2)
+def test_every_end_has_an_error_that_names_the_run(end: WaitOutcome, expected: type[RunError], says: str) -> None:
+    error = exception_for(end, max_failed_rows=2)
     assert type(error) is expected
     assert str(error).startswith("ELT stream orders (s): ")
     assert says in str(error)
@@ -76,8 +82,8 @@ def test_every_end_has_an_error_that_names_the_run(end: End, expected: type[RunE
 
 
 @pytest.mark.parametrize("end", [ended(Outcome.SUCCEEDED), ended(Outcome.PARTIAL, rows_failed=2)])
-def test_what_is_allowed_is_a_success(end: End) -> None:
-    assert error_of(end, max_failed_rows=2) is None
+def test_what_is_allowed_is_a_success(end: WaitOutcome) -> None:
+    assert exception_for(end, max_failed_rows=2) is None
 
 
 def test_a_failed_stream_is_explained_by_the_status_of_its_sync() -> None:
@@ -88,23 +94,23 @@ def test_a_failed_stream_is_explained_by_the_status_of_its_sync() -> None:
     service = ModelService(elt_streams__get=[stream()], elt_syncs__status=[EltSyncStatus.model_validate(status)])
     # Not by the error of another run.
     for began, error in ((june, "no file"), (None, "no file"), (january, None)):
-        end = drive(explain(ended(Outcome.FAILED, started_at=began)), service.send, service.sleep)
-        assert result_of(end)["error"] == error
+        end = run_blocking(explain(ended(Outcome.FAILED, started_at=began)), service.send, service.sleep)
+        assert build_run_result(end)["error"] == error
 
 
 def test_text_of_the_service_is_one_short_line() -> None:
     end = ended(Outcome.FAILED, error="line one\nline two\x85\u2028" + "x" * 100_000)
-    message = str(error_of(end))
+    message = str(exception_for(end))
     assert len(message.splitlines()) == 2
     assert len(message) < 700
-    assert len(result_of(end)["error"] or "") <= 500
+    assert len(build_run_result(end)["error"] or "") <= 500
 
 
 def test_failed_rows_are_explained_by_some_of_their_records() -> None:
     records = [{"sync_id": "s", "record_id": str(number), "error": "too few"} for number in range(2)]
     service = ModelService(reverse_etl_failed_records__list=[FailedRecords.model_validate({"data": records})])
-    end = drive(explain(ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)), service.send, service.sleep)
-    assert result_of(end)["error"] == "for example record 0: too few; record 1: too few"
+    end = run_blocking(explain(ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)), service.send, service.sleep)
+    assert build_run_result(end)["error"] == "for example record 0: too few; record 1: too few"
 
 
 def failed_records(count: int, **known: Any) -> ModelService:
@@ -116,22 +122,22 @@ def failed_records(count: int, **known: Any) -> ModelService:
 def test_failed_records_are_kept_within_one_request(error: str | None) -> None:
     service = failed_records(20)
     run = ended(Outcome.FAILED, "reverse_etl", rows_failed=20, error=error)
-    end = drive(explain(run, most_records=10), service.send, service.sleep)
+    end = run_blocking(explain(run, most_records=10), service.send, service.sleep)
     assert len(service.requests) == 1
     assert ("limit", "10") in service.requests[0].query
     assert len(end.records) == 10
     assert all(len(f"{one['record_id']}: {one['error']}") <= 2048 for one in end.records)
     assert all("\n" not in one["error"] for one in end.records)
-    assert (result_of(end)["error"] or "").startswith(error or "for example record rrr")
+    assert (build_run_result(end)["error"] or "").startswith(error or "for example record rrr")
     # What is known is not asked for again.
-    assert drive(explain(end, most_records=10), service.send, service.sleep) == end
+    assert run_blocking(explain(end, most_records=10), service.send, service.sleep) == end
     assert len(service.requests) == 1
 
 
 def test_records_that_are_not_to_be_shown_are_not_requested() -> None:
     service = failed_records(2)
     end = ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)
-    assert drive(explain(end, most_records=0), service.send, service.sleep) == end
+    assert run_blocking(explain(end, most_records=0), service.send, service.sleep) == end
     assert service.requests == []
 
 
@@ -140,32 +146,34 @@ def test_records_that_are_not_to_be_shown_are_not_requested() -> None:
     [
         ended(Outcome.SUCCEEDED),
         ended(Outcome.FAILED, error="known"),
-        given_up(EndReason.LOST_CONTACT),
+        given_up(WaitOutcomeReason.LOST_CONTACT),
         # These kinds have no further details.
         ended(Outcome.FAILED, "orchestration"),
         ended(Outcome.FAILED, "transform"),
     ],
 )
-def test_no_request_is_sent_if_there_is_nothing_to_explain(end: End) -> None:
-    assert drive(explain(end), ModelService().send, ModelService().sleep) == end
+def test_no_request_is_sent_if_there_is_nothing_to_explain(end: WaitOutcome) -> None:
+    assert run_blocking(explain(end), ModelService().send, ModelService().sleep) == end
 
 
 def test_an_outcome_that_can_not_be_explained_stays_the_same() -> None:
     service = ModelService(elt_streams__get=[ServerError("", status=500)])
-    assert drive(explain(ended(Outcome.FAILED)), service.send, service.sleep) == ended(Outcome.FAILED)
+    assert run_blocking(explain(ended(Outcome.FAILED)), service.send, service.sleep) == ended(Outcome.FAILED)
 
 
 @pytest.mark.parametrize(
     ("answer", "reason", "outcome"),
     [
-        (stream_run("COMPLETED", finished_at="2026-01-01T00:00:09Z"), EndReason.RUN_OVER, Outcome.SUCCEEDED),
-        (stream_run("RUNNING"), EndReason.TIMEOUT, Outcome.RUNNING),
-        (ServerError("", status=503), EndReason.TIMEOUT, given_up(EndReason.TIMEOUT).outcome),
+        (stream_run("COMPLETED", finished_at="2026-01-01T00:00:09Z"), WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED),
+        (stream_run("RUNNING"), WaitOutcomeReason.TIMEOUT, Outcome.RUNNING),
+        (ServerError("", status=503), WaitOutcomeReason.TIMEOUT, given_up(WaitOutcomeReason.TIMEOUT).outcome),
     ],
 )
-def test_a_run_that_nobody_looked_at_in_time_is_looked_at(answer: object, reason: EndReason, outcome: Outcome) -> None:
+def test_a_run_that_nobody_looked_at_in_time_is_looked_at(
+    answer: object, reason: WaitOutcomeReason, outcome: Outcome
+) -> None:
     service = ModelService(elt_stream_runs__get=[answer])
-    end = drive(explain(given_up(EndReason.TIMEOUT)), service.send, service.sleep)
+    end = run_blocking(explain(given_up(WaitOutcomeReason.TIMEOUT)), service.send, service.sleep)
     assert (end.reason, end.outcome) == (reason, outcome)
     assert (end.result is None) is isinstance(answer, ServerError)
 
@@ -175,7 +183,7 @@ def chosen(names: list[str] | None, *, enabled: bool = True, there: str = "ab") 
         elt_syncs__get=[sync(enabled=enabled)],
         elt_streams__list=[page(*(stream(f"id-{name}", name) for name in there))],
     )
-    return [target.name for target in drive(targets_of_sync("y", names, {}), service.send, service.sleep)]
+    return [target.name for target in run_blocking(targets_of_sync("y", names, {}), service.send, service.sleep)]
 
 
 @pytest.mark.parametrize(
@@ -210,16 +218,16 @@ def test_a_choice_without_streams_is_no_success(
     ],
 )
 def test_a_sync_sums_its_streams_up(outcomes: list[Outcome], expected: str) -> None:
-    ends = streams_ended(*((EndReason.RUN_OVER, outcome) for outcome in outcomes))
+    ends = streams_ended(*((WaitOutcomeReason.RUN_OVER, outcome) for outcome in outcomes))
     result = result_of_sync("y", ends)
     assert result["outcome"] == expected
     assert set(result["streams"]) == {"stream-0", "stream-1"}
     assert (error_of_sync("y", ends) is None) == (expected == "succeeded")
 
 
-def streams_ended(*ends: tuple[EndReason, Outcome]) -> list[End]:
+def streams_ended(*ends: tuple[WaitOutcomeReason, Outcome]) -> list[WaitOutcome]:
     return [
-        End(reason, Reference("elt_stream", f"s{number}", f"stream-{number}"), outcome)
+        WaitOutcome(reason, RunRef("elt_stream", f"s{number}", f"stream-{number}"), outcome)
         for number, (reason, outcome) in enumerate(ends)
     ]
 
@@ -227,17 +235,17 @@ def streams_ended(*ends: tuple[EndReason, Outcome]) -> list[End]:
 @pytest.mark.parametrize(
     ("reasons", "expected"),
     [
-        ((EndReason.RUN_OVER,), RunFailedError),
-        ((EndReason.LOST_CONTACT, EndReason.RUN_OVER), RunFailedError),
-        ((EndReason.LOST_CONTACT, EndReason.NOT_SCHEDULED), LostContactError),
-        ((EndReason.NOT_STARTED, EndReason.TIMEOUT), RunTimeoutError),
-        ((EndReason.NOT_SCHEDULED,), RunNotScheduledError),
-        ((EndReason.VANISHED,), RunVanishedError),
-        ((EndReason.NOT_STARTED,), RunError),
+        ((WaitOutcomeReason.RUN_OVER,), RunFailedError),
+        ((WaitOutcomeReason.LOST_CONTACT, WaitOutcomeReason.RUN_OVER), RunFailedError),
+        ((WaitOutcomeReason.LOST_CONTACT, WaitOutcomeReason.NOT_SCHEDULED), LostContactError),
+        ((WaitOutcomeReason.NOT_STARTED, WaitOutcomeReason.TIMEOUT), RunTimeoutError),
+        ((WaitOutcomeReason.NOT_SCHEDULED,), RunNotScheduledError),
+        ((WaitOutcomeReason.VANISHED,), RunVanishedError),
+        ((WaitOutcomeReason.NOT_STARTED,), RunError),
     ],
 )
 def test_a_sync_failed_only_if_the_run_of_a_stream_did(
-    reasons: tuple[EndReason, ...], expected: type[RunError]
+    reasons: tuple[WaitOutcomeReason, ...], expected: type[RunError]
 ) -> None:
     error = error_of_sync("y", streams_ended(*((reason, Outcome.FAILED) for reason in reasons)))
     assert type(error) is expected
@@ -245,8 +253,8 @@ def test_a_sync_failed_only_if_the_run_of_a_stream_did(
 
 
 def test_the_newest_run_is_polled_if_the_id_is_unknown() -> None:
-    kind, reference = KINDS["elt_stream"], Reference("elt_stream", "s", "s")
-    assert kind.look(reference).endpoint.name == "elt_stream_runs.list"
+    kind, reference = KINDS["elt_stream"], RunRef("elt_stream", "s", "s")
+    assert kind.poll_request(reference).endpoint.name == "elt_stream_runs.list"
     assert kind.read(reference, page(stream_run("COMPLETED"))).reference.run_id == "r1"
 
 

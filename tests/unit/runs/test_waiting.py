@@ -34,15 +34,16 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import honored
-from airflow_provider_datapipe.runs import batch as batch_module
-from airflow_provider_datapipe.runs.batch import Batch, Hindered, wait_for_some
-from airflow_provider_datapipe.runs.contact import is_of_connection
+from airflow_provider_datapipe.flows import Flow, Sleep
+from airflow_provider_datapipe.runs import batch_flows
+from airflow_provider_datapipe.runs.backoff import is_of_connection
+from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
+from airflow_provider_datapipe.runs.batch_flows import wait_for_some
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.looks import Look, Looks
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference, Target
-from airflow_provider_datapipe.runs.steps import Pause, Steps
-from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.polling.poll_schedule import PollRequest, PollSchedule
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason, WaitPolicy
 from tests.support.examples import scaled
 from tests.unit.runs.waited_runs import OUTCOMES, Life, Part, Setup, Shown, World, setups
 
@@ -100,17 +101,17 @@ class Followed:
     missing_since: float = 0.0
 
 
-class _Recorded(Looks):
+class _Recorded(PollSchedule):
     """Keeps the last look: whom a request is for can't be seen from the request."""
 
-    last: ClassVar[Look]
+    last: ClassVar[PollRequest]
 
     @override
-    def next(self, now: float) -> Look | None:
-        look = super().next(now)
-        if look is not None:
-            _Recorded.last = look
-        return look
+    def next(self, now: float) -> PollRequest | None:
+        poll = super().next(now)
+        if poll is not None:
+            _Recorded.last = poll
+        return poll
 
 
 class Waiting(RuleBasedStateMachine):
@@ -119,7 +120,7 @@ class Waiting(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 1_000_000.0
-        self.steps: Steps[None] | None = None
+        self.steps: Flow[None] | None = None
 
     @initialize(setup=setups())
     def begin(self, setup: Setup) -> None:
@@ -136,20 +137,20 @@ class Waiting(RuleBasedStateMachine):
         self.kind, self.world = KINDS[setup.kind], World(setup.kind)
         self.batch = Batch(setup.kind, at_a_time=setup.at_a_time)
         self.followed: dict[str, Followed] = {}
-        self.ends: dict[str, End] = {}
+        self.ends: dict[str, WaitOutcome] = {}
         self.readings: list[float] = []
-        self.looks: Counter[str] = Counter()
+        self.schedule: Counter[str] = Counter()
         self.suspended: list[float] = []
         self.oversleep = 0.0
         self.restart_after: tuple[float, bool] | None = None
         self._meet()
         for resource_id, part in self.parts.items():
-            target = Target(resource_id, resource_id)
+            target = RunTarget(resource_id, resource_id)
             if part.place == "queued":
                 self.batch.queued.append(target)
-            elif part.place == "hindered":
+            elif part.place == "blocked":
                 by = replace(self._asked_for(resource_id, part.before), attached=True)
-                self.batch.hindered.append(Hindered(by, target))
+                self.batch.blocked.append(WaitingForOtherRun(by, target))
             else:
                 self.batch.waiting.append(self._asked_for(resource_id, part.life))
         self._wait()
@@ -191,13 +192,13 @@ class Waiting(RuleBasedStateMachine):
         if self.steps is None:
             return
         self.suspended, self.oversleep, self.restart_after = [], 0.0, None
-        begun, looks = self.now, self.looks.total()
+        begun, schedule = self.now, self.schedule.total()
         limits = self.policy.contact_limit + self.policy.schedule_limit + 2 * MISSING + 5 * POLL
         longest = sum(part.life.span + part.before.span + 2 * limits for part in self.parts.values())
         # A run that goes on for ever is waited for until then.
         longest += 0.0 if self.deadline is None else max(0.0, self.deadline - begun)
         while self.steps is not None:
-            assert self.looks.total() - looks < len(self.parts) * longest / POLL, "there is no end of it"
+            assert self.schedule.total() - schedule < len(self.parts) * longest / POLL, "there is no end of it"
             if self.finale == "down":
                 self._fail(TransportError("down", sent=False))
             elif self.finale == "gone" and not _is_list_of_all(self.request):
@@ -260,17 +261,17 @@ class Waiting(RuleBasedStateMachine):
         self.readings.append(self.now)
         return self.now
 
-    def _asked_for(self, resource_id: str, life: Life) -> Reference:
+    def _asked_for(self, resource_id: str, life: Life) -> RunRef:
         """Return the reference of a run that was just requested."""
         self.world.begin(resource_id, life, self.now)
         if self.kind.name in ("elt_stream", "reverse_etl"):
-            target = Target(resource_id, resource_id)
+            target = RunTarget(resource_id, resource_id)
             awaited = self.kind.awaited(target, self.world.old(resource_id))
             assert awaited is not None
             assert awaited.status_url is not None
             return self.kind.accepted(target, RunRequested(status_url=awaited.status_url)).reference
         run_id = self.world.last_run(resource_id) if self.kind.name == "orchestration" else None
-        return Reference(self.kind.name, resource_id, resource_id, run_id=run_id)
+        return RunRef(self.kind.name, resource_id, resource_id, run_id=run_id)
 
     def _wait(self) -> None:
         """Start what there is room for, as a resumed task does, then defer."""
@@ -292,10 +293,10 @@ class Waiting(RuleBasedStateMachine):
     def _start(self, absences: dict[str, float | None] | None = None) -> None:
         absences = self._absences() if absences is None else absences
         under_way = [each.resource_id for each in self.batch.waiting]
-        under_way += [each.by.resource_id for each in self.batch.hindered]
+        under_way += [each.by.resource_id for each in self.batch.blocked]
         self.steps = wait_for_some(self.batch, self.policy, self._clock)
         self.readings = []
-        self.looked: dict[str, Shown | DatapipeError] = {}
+        self.polled: dict[str, Shown | DatapipeError] = {}
         self._meet()
         # Its first reading of the clock is where contact begins.
         asked_for = min(self.batch.poll_after or 0.0, self.now + 300.0)
@@ -316,9 +317,9 @@ class Waiting(RuleBasedStateMachine):
         self.ends = {end.reference.resource_id: end for end in self.batch.ended}
         self._start(absences)
 
-    def _go(self, answer: Any, looked: Mapping[str, Shown | DatapipeError], error: DatapipeError | None = None) -> None:
+    def _go(self, answer: Any, polled: Mapping[str, Shown | DatapipeError], error: DatapipeError | None = None) -> None:
         """Deliver the response to the code, which continues up to its next poll or its end."""
-        self.looked = dict(looked)
+        self.polled = dict(polled)
         self.readings = []
         self._advance(answer, error)
         if self.steps is None and not self.batch.is_over:
@@ -331,7 +332,7 @@ class Waiting(RuleBasedStateMachine):
         assert steps is not None
         while True:
             try:
-                with patch.object(batch_module, "Looks", _Recorded):
+                with patch.object(batch_flows, "PollSchedule", _Recorded):
                     step = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration:
                 self._check_ends()
@@ -345,7 +346,7 @@ class Waiting(RuleBasedStateMachine):
                 self.request = step
                 self.steps = steps
                 return
-            assert isinstance(step, Pause)
+            assert isinstance(step, Sleep)
             self._check_pause(step)
             if self.restart_after:
                 (part, moved), self.restart_after = self.restart_after, None
@@ -358,7 +359,7 @@ class Waiting(RuleBasedStateMachine):
 
     # What holds.
 
-    def _check_pause(self, pause: Pause) -> None:
+    def _check_pause(self, pause: Sleep) -> None:
         assert 0 < pause.seconds <= SWEEP + NEARLY, "no sleep takes less than no time, and none is longer than a sweep"
         if not self.has_slept:
             # While a request is under way, this driver can't sweep.
@@ -377,12 +378,12 @@ class Waiting(RuleBasedStateMachine):
         now = (self.readings[-1] if self.readings else self.now) + NEARLY
         assert now >= self.rests_until, "the whole connection rests"
         if _is_list_of_all(request):
-            self.looks["all"] += 1
+            self.schedule["all"] += 1
             assert len(self.followed) > 1, "one alone is looked at itself"
             assert any(self._is_due(followed, now) for followed in self.followed.values())
             return
         resource_id = self.world.resource_of(request)
-        self.looks[resource_id] += 1
+        self.schedule[resource_id] += 1
         followed = self.followed[resource_id]
         if self.deadline is not None:
             assert now < self.deadline + GRACE + 2 * NEARLY
@@ -401,7 +402,7 @@ class Waiting(RuleBasedStateMachine):
         places = [
             *(target.resource_id for target in self.batch.queued),
             *(reference.resource_id for reference in self.batch.waiting),
-            *(each.target.resource_id for each in self.batch.hindered),
+            *(each.target.resource_id for each in self.batch.blocked),
             *(end.reference.resource_id for end in self.batch.ended),
         ]
         assert sorted(places) == sorted(self.parts), "each is in one place"
@@ -410,43 +411,47 @@ class Waiting(RuleBasedStateMachine):
             for followed in self.followed.values():
                 followed.contact = followed.due = self.readings[0] if self.readings else self.now
         under_way = {reference.resource_id for reference in self.batch.waiting}
-        under_way |= {each.target.resource_id for each in self.batch.hindered}
+        under_way |= {each.target.resource_id for each in self.batch.blocked}
         ended = {end.reference.resource_id: end for end in self.batch.ended}
         assert self.ends.items() <= ended.items(), "an end is the end"
         new = {name: end for name, end in ended.items() if name not in self.ends}
         self.ends = ended
         queued = {target.resource_id for target in self.batch.queued}
-        looked, self.looked = self.looked, {}
+        polled, self.polled = self.polled, {}
         freed = set(self.followed) & queued
-        dues: dict[str, set[EndReason]] = {}
-        in_vain: set[EndReason] = set()
-        if looked:
-            self._note_contact(looked, self.readings[0])
-        for name, said in looked.items():
+        dues: dict[str, set[WaitOutcomeReason]] = {}
+        in_vain: set[WaitOutcomeReason] = set()
+        if polled:
+            self._note_contact(polled, self.readings[0])
+        for name, said in polled.items():
             dues[name] = due = self._due(name, said, self.readings[0])
             assert not due or name not in under_way, f"{name} is over: {due}"
-            assert name not in freed or due & {EndReason.RUN_OVER, EndReason.VANISHED, EndReason.NOT_SCHEDULED}
+            assert name not in freed or due & {
+                WaitOutcomeReason.RUN_OVER,
+                WaitOutcomeReason.VANISHED,
+                WaitOutcomeReason.NOT_SCHEDULED,
+            }
             freed.discard(name)
-            in_vain |= due & {EndReason.TIMEOUT, EndReason.LOST_CONTACT}
+            in_vain |= due & {WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT}
         assert not freed, "the way is not free yet"
         for name, end in new.items():
-            if end.reason is not EndReason.NOT_STARTED:
+            if end.reason is not WaitOutcomeReason.NOT_STARTED:
                 self._check_end(end)
             if dues.get(name):
-                assert end.reason in dues[name] | {EndReason.NOT_STARTED}
-            elif end.reason is EndReason.TIMEOUT:
+                assert end.reason in dues[name] | {WaitOutcomeReason.NOT_STARTED}
+            elif end.reason is WaitOutcomeReason.TIMEOUT:
                 # Without a last look.
                 assert self._is_late(name)
-                in_vain.add(EndReason.TIMEOUT)
-            elif end.reason is EndReason.LOST_CONTACT:
+                in_vain.add(WaitOutcomeReason.TIMEOUT)
+            elif end.reason is WaitOutcomeReason.LOST_CONTACT:
                 assert self._is_shut_out(name)
-                in_vain.add(EndReason.LOST_CONTACT)
+                in_vain.add(WaitOutcomeReason.LOST_CONTACT)
             else:
-                assert end.reason is EndReason.NOT_STARTED
-        if any(end.reason is EndReason.NOT_STARTED for end in new.values()):
+                assert end.reason is WaitOutcomeReason.NOT_STARTED
+        if any(end.reason is WaitOutcomeReason.NOT_STARTED for end in new.values()):
             assert in_vain or any(self._is_late(name) or self._is_shut_out(name) for name in self.followed)
             assert not queued
-            assert not self.batch.hindered
+            assert not self.batch.blocked
         self.followed = {name: followed for name, followed in self.followed.items() if name in under_way}
 
     def _is_late(self, name: str) -> bool:
@@ -467,16 +472,16 @@ class Waiting(RuleBasedStateMachine):
         """Return True if a limit had passed before the end of the pause that the service asked for."""
         return any(limit <= reading + NEARLY < self.followed[name].asked_for for reading in self.readings)
 
-    def _note_contact(self, looked: Mapping[str, Shown | DatapipeError], now: float) -> None:
+    def _note_contact(self, polled: Mapping[str, Shown | DatapipeError], now: float) -> None:
         """Note what the answer says about the connection: how long nothing may be asked."""
-        said = next(iter(looked.values()))
+        said = next(iter(polled.values()))
         if not isinstance(said, DatapipeError) or not is_of_connection(said):
             self._meet()
             return
         self.failures += 1
         self.rests_until = now + max(min(60.0, 2.0 ** (self.failures - 1)) / 2, honored(said) or 0.0)
 
-    def _due(self, name: str, said: Shown | DatapipeError, now: float) -> set[EndReason]:
+    def _due(self, name: str, said: Shown | DatapipeError, now: float) -> set[WaitOutcomeReason]:
         """Return the reasons with which the wait may end with this response; empty if it must continue."""
         followed = self.followed[name]
         if said is UNLISTED:
@@ -494,13 +499,13 @@ class Waiting(RuleBasedStateMachine):
         since = followed.absent_since
         followed.absent_since = None if not said.absent else now if since is None else since
         if said.over:
-            return {EndReason.RUN_OVER}
+            return {WaitOutcomeReason.RUN_OVER}
         if said.absent and since is not None and now >= since + self.policy.schedule_limit:
-            return {EndReason.NOT_SCHEDULED}
-        return {EndReason.TIMEOUT} if self._is_at_its_deadline(now) else set()
+            return {WaitOutcomeReason.NOT_SCHEDULED}
+        return {WaitOutcomeReason.TIMEOUT} if self._is_at_its_deadline(now) else set()
 
-    def _due_after(self, error: DatapipeError, followed: Followed, now: float) -> set[EndReason]:
-        lost = {EndReason.LOST_CONTACT} if now >= followed.contact + self.policy.contact_limit else set()
+    def _due_after(self, error: DatapipeError, followed: Followed, now: float) -> set[WaitOutcomeReason]:
+        lost = {WaitOutcomeReason.LOST_CONTACT} if now >= followed.contact + self.policy.contact_limit else set()
         if _is_list_of_all(self.request):
             # It says nothing of the run, which may be looked at itself.
             followed.missed = True
@@ -510,9 +515,9 @@ class Waiting(RuleBasedStateMachine):
             if error.status in (400, 404, 410):
                 return self._due_after_missing(followed, now)
             followed.asked_for += honored(error) or 0
-        return lost or ({EndReason.TIMEOUT} if self._is_at_its_deadline(now) else set())
+        return lost or ({WaitOutcomeReason.TIMEOUT} if self._is_at_its_deadline(now) else set())
 
-    def _due_after_missing(self, followed: Followed, now: float) -> set[EndReason]:
+    def _due_after_missing(self, followed: Followed, now: float) -> set[WaitOutcomeReason]:
         # The service can be reached.
         followed.contact, followed.failing = now, False
         if followed.missing_answers == 0:
@@ -520,17 +525,17 @@ class Waiting(RuleBasedStateMachine):
         followed.missing_answers += 1
         left = followed.missing_since + MISSING - now
         if followed.missing_answers >= 3 and left <= 0:
-            return {EndReason.VANISHED}
+            return {WaitOutcomeReason.VANISHED}
         followed.due = now + (min(left, MISSING_PAUSE) if left > 0 else MISSING_PAUSE)
-        return {EndReason.TIMEOUT} if self._is_at_its_deadline(now) else set()
+        return {WaitOutcomeReason.TIMEOUT} if self._is_at_its_deadline(now) else set()
 
     def _is_at_its_deadline(self, now: float) -> bool:
         return self.deadline is not None and now >= self.deadline
 
-    def _check_end(self, end: End) -> None:
+    def _check_end(self, end: WaitOutcome) -> None:
         """Assert that an end says what became of the run."""
         resource_id = end.reference.resource_id
-        if end.reason is not EndReason.RUN_OVER:
+        if end.reason is not WaitOutcomeReason.RUN_OVER:
             assert not end.outcome.is_over
             return
         asked, life = self.world.begun[resource_id]

@@ -8,27 +8,27 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError, RateLimitError, ServerError
-from airflow_provider_datapipe.runs.missing import Missing, is_missing
+from airflow_provider_datapipe.runs.missing_runs import MissingRun, is_missing
+from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult
-from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+from airflow_provider_datapipe.runs.wait import RunWait, WaitOutcome, WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.runs.worker_wait import is_short, seconds_in_worker, sensor_intervals
 
 BEGIN = 1_000.0
-RUN = Reference("elt_stream", "s", "orders", run_id="r1")
+RUN = RunRef("elt_stream", "s", "orders", run_id="r1")
 DOWN = ServerError("The service failed: down.\nTry again later.", status=503)
 GONE = NotFoundError("Not found: no such run.", status=404)
 SLOWER = RateLimitError("Too many requests: slower.", status=429, retry_after=120)
 SHORT, LONG = [1.0] * 5, [600.0] * 5
 
 
-def watch(reference: Reference = RUN, *, jitter: float = 1.0, **policy: Any) -> Watch:
+def watch(reference: RunRef = RUN, *, jitter: float = 1.0, **policy: Any) -> RunWait:
     """Return a wait with a poll each 10 s."""
-    return Watch(reference, WaitPolicy(**{"poll_interval": 10.0, **policy}), BEGIN, lambda: jitter)
+    return RunWait(reference, WaitPolicy(**{"poll_interval": 10.0, **policy}), BEGIN, lambda: jitter)
 
 
-def seen(outcome: Outcome = Outcome.RUNNING, *, reference: Reference = RUN, **more: Any) -> Observation:
-    return Observation(reference, outcome, **{"result": result(outcome), **more})
+def seen(outcome: Outcome = Outcome.RUNNING, *, reference: RunRef = RUN, **more: Any) -> RunState:
+    return RunState(reference, outcome, **{"result": result(outcome), **more})
 
 
 def result(outcome: Outcome = Outcome.RUNNING, started_at: str | None = None) -> RunResult:
@@ -116,7 +116,7 @@ def test_a_run_that_may_be_short_is_polled_more_often_at_first() -> None:
 
 
 def test_a_run_that_is_usually_long_is_polled_rarely() -> None:
-    reference = Reference("elt_stream", "s", "orders", run_id="r1", durations=LONG)
+    reference = RunRef("elt_stream", "s", "orders", run_id="r1", durations=LONG)
     begun = watch(reference, poll_interval=None, first_interval=0.2)
     begun.seen(seen(reference=reference), BEGIN)
     assert begun.due > BEGIN + 5
@@ -127,14 +127,14 @@ def test_a_run_that_is_usually_long_is_polled_rarely() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.PARTIAL, Outcome.FAILED, Outcome.CANCELED])
 def test_the_end_of_the_run_ends_the_wait(outcome: Outcome) -> None:
-    assert watch().seen(seen(outcome), BEGIN) == End(EndReason.RUN_OVER, RUN, outcome, result(outcome))
+    assert watch().seen(seen(outcome), BEGIN) == WaitOutcome(WaitOutcomeReason.RUN_OVER, RUN, outcome, result(outcome))
 
 
 @pytest.mark.parametrize(
     ("stale_until", "last"), [(None, BEGIN + 10), (BEGIN + 5, BEGIN + 5), (BEGIN + 60, BEGIN + 10)]
 )
 def test_an_outcome_of_before_counts_after_ten_seconds(stale_until: float | None, last: float) -> None:
-    reference = Reference("transform", "t", "t", earlier_state={"status": "x"}, stale_until=stale_until)
+    reference = RunRef("transform", "t", "t", earlier_state={"status": "x"}, stale_until=stale_until)
     begun = watch(reference, poll_interval=1.0)
     assert begun.reference.stale_until == last
     observation = seen(Outcome.SUCCEEDED, reference=begun.reference, may_be_stale=True)
@@ -142,7 +142,7 @@ def test_an_outcome_of_before_counts_after_ten_seconds(stale_until: float | None
     assert begun.outcome is Outcome.RUNNING
     end = begun.seen(observation, last)
     assert end is not None
-    assert (end.reason, end.outcome) == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
+    assert (end.reason, end.outcome) == (WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
@@ -154,11 +154,11 @@ def test_a_run_that_does_not_appear_ends_the_wait(*, is_shared: bool) -> None:
         begun.unchanged(BEGIN + after) if is_shared else begun.seen(ABSENT, BEGIN + after) for after in (99, 101)
     )
     assert first is None
-    assert last == End(EndReason.NOT_SCHEDULED, begun.reference, Outcome.SCHEDULED, None, "for 101 s")
+    assert last == WaitOutcome(WaitOutcomeReason.NOT_SCHEDULED, begun.reference, Outcome.SCHEDULED, None, "for 101 s")
 
 
 def test_a_run_that_appears_is_absent_no_more() -> None:
-    begun = watch(Reference("elt_stream", "s", "orders", absent_since=BEGIN - 50))
+    begun = watch(RunRef("elt_stream", "s", "orders", absent_since=BEGIN - 50))
     assert begun.began == BEGIN - 50
     begun.seen(seen(), BEGIN)
     assert begun.reference.absent_since is None
@@ -171,8 +171,8 @@ def test_the_last_poll_is_at_the_deadline() -> None:
     assert begun.expired(BEGIN + 24.9) is None
     end = begun.expired(BEGIN + 25)
     assert end is not None
-    assert end.reason is EndReason.TIMEOUT
-    assert begun.unchanged(BEGIN + 15) == End(EndReason.TIMEOUT, RUN, Outcome.RUNNING, result())
+    assert end.reason is WaitOutcomeReason.TIMEOUT
+    assert begun.unchanged(BEGIN + 15) == WaitOutcome(WaitOutcomeReason.TIMEOUT, RUN, Outcome.RUNNING, result())
 
 
 # Failures.
@@ -222,24 +222,24 @@ def test_lost_contact_ends_the_wait_at_its_limit() -> None:
     assert begun.due == begun.lost_at == BEGIN + 25
     assert begun.unreachable(DOWN, BEGIN + 24) is None
     end = begun.failed(DOWN, BEGIN + 25)
-    assert end == End(EndReason.LOST_CONTACT, RUN, Outcome.RUNNING, result(), f"for 25 s.\n{DOWN}")
+    assert end == WaitOutcome(WaitOutcomeReason.LOST_CONTACT, RUN, Outcome.RUNNING, result(), f"for 25 s.\n{DOWN}")
 
 
 @pytest.mark.parametrize(
     ("limits", "due", "reason", "detail"),
     [
         ({}, 120.0, None, None),
-        ({"deadline": BEGIN + 50}, 50.0, EndReason.TIMEOUT, None),
-        ({"contact_limit": 50.0}, 50.0, EndReason.LOST_CONTACT, "for 50 s.\nToo many requests: slower."),
+        ({"deadline": BEGIN + 50}, 50.0, WaitOutcomeReason.TIMEOUT, None),
+        ({"contact_limit": 50.0}, 50.0, WaitOutcomeReason.LOST_CONTACT, "for 50 s.\nToo many requests: slower."),
     ],
 )
 def test_a_requested_pause_beyond_a_limit_ends_the_wait(
-    limits: dict[str, Any], due: float, reason: EndReason | None, detail: str | None
+    limits: dict[str, Any], due: float, reason: WaitOutcomeReason | None, detail: str | None
 ) -> None:
     begun = watch(**limits)
     assert begun.failed(SLOWER, BEGIN) is None
     assert (begun.due, begun.poll_after) == (BEGIN + due, BEGIN + 120)
-    assert begun.expired(begun.due) == (reason and End(reason, RUN, Outcome.SCHEDULED, None, detail))
+    assert begun.expired(begun.due) == (reason and WaitOutcome(reason, RUN, Outcome.SCHEDULED, None, detail))
     # After the pause, a last poll decides.
     assert "contact_limit" not in limits or begun.expired(BEGIN + 119) is not None
     assert "deadline" in limits or begun.expired(BEGIN + 120) is None
@@ -277,7 +277,7 @@ def test_a_missing_run_ends_the_wait_after_the_grace() -> None:
         now = begun.due
     assert pauses == [3, 6, 12, 24, 15]
     detail = "6 answers in 60 s, the last: Not found: no such run."
-    assert end == End(EndReason.VANISHED, RUN, Outcome.SCHEDULED, None, detail)
+    assert end == WaitOutcome(WaitOutcomeReason.VANISHED, RUN, Outcome.SCHEDULED, None, detail)
 
 
 def test_a_run_that_is_shown_again_is_missing_no_more() -> None:
@@ -291,7 +291,7 @@ def test_a_run_that_is_shown_again_is_missing_no_more() -> None:
 
 @pytest.mark.parametrize(("answers", "now", "is_final"), [(2, 61.0, False), (3, 59.0, False), (3, 60.0, True)])
 def test_three_answers_over_the_grace_are_final(answers: int, now: float, *, is_final: bool) -> None:
-    missing = Missing(60.0, BEGIN)
+    missing = MissingRun(60.0, BEGIN)
     for _ in range(answers - 1):
         assert not missing.is_final(BEGIN)
     assert missing.is_final(BEGIN + now) is is_final
@@ -299,7 +299,7 @@ def test_three_answers_over_the_grace_are_final(answers: int, now: float, *, is_
 
 
 def test_a_pause_after_the_grace_is_the_backoff() -> None:
-    missing = Missing(60.0, BEGIN)
+    missing = MissingRun(60.0, BEGIN)
     missing.is_final(BEGIN)
     assert missing.pause(BEGIN + 70, 0.0) == 1.5
     assert missing.pause(BEGIN + 59, 1.0) == 1.0

@@ -176,7 +176,7 @@ class Part:
     One resource of the batch.
 
     :param life: course of its run.
-    :param place: where it begins: ``waiting``, ``hindered`` or ``queued``.
+    :param place: where it begins: ``waiting``, ``blocked`` or ``queued``.
     :param before: course of the run that hinders it.
     """
 
@@ -206,7 +206,7 @@ def setups(draw: st.DrawFn) -> Setup:
     # Without a deadline, the wait for a run that never ends would never end.
     life = lives(kind, may_last=deadline is not None)
     # Only runs of these kinds have conflicts.
-    places = ["waiting", "waiting", "queued"] + ["hindered"] * (kind in ("elt_stream", "reverse_etl"))
+    places = ["waiting", "waiting", "queued"] + ["blocked"] * (kind in ("elt_stream", "reverse_etl"))
     return Setup(
         kind,
         draw(st.lists(st.builds(Part, life, st.sampled_from(places), life), min_size=1, max_size=4)),

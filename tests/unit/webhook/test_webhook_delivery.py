@@ -21,7 +21,7 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.retry import RetryPolicy
-from airflow_provider_datapipe.runs.records import NoRecords, Records, TaskStateRecords
+from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState, TaskState
 from airflow_provider_datapipe.webhook import sources
 from airflow_provider_datapipe.webhook.batches import Limits
 from airflow_provider_datapipe.webhook.delivery import (
@@ -99,7 +99,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 def delivery(
     service: Service,
-    notes: Records,
+    notes: TaskState,
     records: list[Any] | Callable[[], Generator[Record]],
     *,
     count: int = 3,
@@ -110,7 +110,7 @@ def delivery(
     return Delivery(source, Limits(count, 1000), Sending(service.post, retry, warn), notes)
 
 
-def attempt(service: Service, notes: Records, records: list[Any], **options: Any) -> IngestResult:
+def attempt(service: Service, notes: TaskState, records: list[Any], **options: Any) -> IngestResult:
     made = delivery(service, notes, records, **options)
     made.resume()
     return made.run(lambda _: None)
@@ -122,7 +122,7 @@ def ids(service: Service) -> list[int]:
 
 def test_all_is_accepted_at_once() -> None:
     service, store = Service(), Store()
-    result = attempt(service, TaskStateRecords(store, 1), rows(7))
+    result = attempt(service, AirflowTaskState(store, 1), rows(7))
     assert ids(service) == list(range(7))
     assert {**result, "results": None} == {
         "records": 7,
@@ -156,7 +156,7 @@ def test_all_is_accepted_at_once() -> None:
 )
 def test_temporary_refusals_are_repeated_and_duplicates_counted(way: str, twice: int, there: int) -> None:
     service, said = Service("accepted", way, way), list[str]()
-    result = attempt(service, NoRecords(), rows(7), warn=said.append)
+    result = attempt(service, NoTaskState(), rows(7), warn=said.append)
     found = Counter(ids(service))
     assert set(found) == set(range(7))
     # Two attempts of three were like this.
@@ -174,7 +174,7 @@ def test_temporary_refusals_are_repeated_and_duplicates_counted(way: str, twice:
 def test_what_does_not_pass_ends_the_task_at_once(way: str, retry: RetryPolicy, doubtful: int) -> None:
     service = Service("accepted", way)
     with pytest.raises(IngestError) as failed:
-        attempt(service, NoRecords(), rows(7), retry=retry)
+        attempt(service, NoTaskState(), rows(7), retry=retry)
     assert service.requests == 2
     assert failed.value.result["records"] == 3
     assert "Accepted are the first 3 records, in 1 batches. The next one is record 3." in str(failed.value)
@@ -185,8 +185,8 @@ def test_what_does_not_pass_ends_the_task_at_once(way: str, retry: RetryPolicy, 
 def test_a_retry_goes_on_where_the_first_try_stopped() -> None:
     service, store = Service("accepted", "refused"), Store()
     with pytest.raises(IngestError):
-        attempt(service, TaskStateRecords(store, 1), rows(7))
-    result = attempt(service, TaskStateRecords(store, 1), rows(7), count=2)
+        attempt(service, AirflowTaskState(store, 1), rows(7))
+    result = attempt(service, AirflowTaskState(store, 1), rows(7), count=2)
     assert ids(service) == list(range(7))
     assert (result["resumed_from"], result["records"], result["batches"], result["rows"]) == (3, 7, 3, 7)
     assert [each["first"] for each in result["results"]] == [3, 5]
@@ -197,21 +197,21 @@ def test_only_unaccepted_records_may_be_corrected() -> None:
     broken = [*rows(5), {"id": float("nan")}]
     store, service = Store(), Service()
     with pytest.raises(IngestError, match="record 5: id: NaN"):
-        attempt(service, TaskStateRecords(store, 1), broken)
+        attempt(service, AirflowTaskState(store, 1), broken)
     assert ids(service) == list(range(5))
     for other in ([{"id": 9}, *rows(7)[1:]], rows(4), [], [{"id": 0}, {"id": object()}]):
         with pytest.raises(SourceChangedError, match="5 records were accepted before, and they are no longer"):
-            attempt(service, TaskStateRecords(store, 1), other)
+            attempt(service, AirflowTaskState(store, 1), other)
     assert service.requests == 2
-    assert attempt(service, TaskStateRecords(store, 1), rows(8))["records"] == 8
+    assert attempt(service, AirflowTaskState(store, 1), rows(8))["records"] == 8
     assert ids(service) == list(range(8))
 
 
 def test_another_source_may_be_begun_anew() -> None:
     store, service = Store(), Service("accepted", "refused")
     with pytest.raises(IngestError):
-        attempt(service, TaskStateRecords(store, 1), rows(7))
-    made = delivery(service, TaskStateRecords(store, 1), [{"id": 9}])
+        attempt(service, AirflowTaskState(store, 1), rows(7))
+    made = delivery(service, AirflowTaskState(store, 1), [{"id": 9}])
     made.resume()
     with pytest.raises(SourceChangedError):
         made.run(lambda _: None)
@@ -223,38 +223,40 @@ def test_another_source_may_be_begun_anew() -> None:
 
 def test_a_success_is_kept_for_its_own_life_only() -> None:
     store, service = Store(), Service()
-    attempt(service, TaskStateRecords(store, 1), rows(4))
+    attempt(service, AirflowTaskState(store, 1), rows(4))
     # Killed before Airflow heard of it.
-    again = attempt(service, TaskStateRecords(store, 1), rows(4))
+    again = attempt(service, AirflowTaskState(store, 1), rows(4))
     assert (again["records"], again["results"], service.requests) == (4, [], 2)
     # Cleared by a person.
-    attempt(service, TaskStateRecords(store, 3), rows(4))
+    attempt(service, AirflowTaskState(store, 3), rows(4))
     assert service.requests == 4
 
 
 def test_without_task_state_it_begins_anew() -> None:
     service = Service("accepted", "refused")
     with pytest.raises(IngestError):
-        attempt(service, NoRecords(), rows(7))
-    attempt(service, NoRecords(), rows(7))
+        attempt(service, NoTaskState(), rows(7))
+    attempt(service, NoTaskState(), rows(7))
     assert Counter(ids(service))[0] == 2
 
 
 def test_nothing_to_send() -> None:
     service, store = Service(), Store()
-    result = attempt(service, TaskStateRecords(store, 1), [])
+    result = attempt(service, AirflowTaskState(store, 1), [])
     assert (result["records"], result["results"], service.requests, store.writes) == (0, [], 0, 0)
 
 
 def test_what_the_service_does_not_count_is_not_made_up() -> None:
-    made = Delivery(partial(sources.given, rows(2)), Limits(1, 100), Sending(lambda _: None, FAST, print), NoRecords())
+    made = Delivery(
+        partial(sources.given, rows(2)), Limits(1, 100), Sending(lambda _: None, FAST, print), NoTaskState()
+    )
     result = made.run(lambda _: None)
     assert result["rows"] is None
     assert [each["rows"] for each in result["results"]] == [None, None]
 
 
 def test_the_result_of_many_batches_is_bounded() -> None:
-    result = attempt(Service(), NoRecords(), rows(1000), count=1)
+    result = attempt(Service(), NoTaskState(), rows(1000), count=1)
     assert result["results_omitted"] == 900
     assert [each["first"] for each in result["results"]] == [*range(50), *range(950, 1000)]
 
@@ -272,7 +274,7 @@ def test_no_record_is_lost_and_duplicates_are_counted(tries: list[list[str]], co
     for number, script in enumerate([*tries, []]):
         service = Service(*script)
         try:
-            result = attempt(service, TaskStateRecords(store, 1), records, count=counts[number % len(counts)])
+            result = attempt(service, AirflowTaskState(store, 1), records, count=counts[number % len(counts)])
         except (IngestError, Killed):
             result = None
         there.update(ids(service))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
-from airflow_provider_datapipe.api.models.reverse_etl import FailedRecordCount, FailedRecords, RetryRecordsRequest
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecordCount, FailedRecords, RetryRecordsRequest
 from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
 from airflow_provider_datapipe.api.models.common import Page
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.request import Repeat
 
 

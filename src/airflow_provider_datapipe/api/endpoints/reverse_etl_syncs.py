@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
 from airflow_provider_datapipe.api.models.common import UNSET, Page, RunRequested, Unset
-from airflow_provider_datapipe.api.models.reverse_etl import (
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import (
     AvailableOperations,
     DestinationSchema,
     ObjectTypes,

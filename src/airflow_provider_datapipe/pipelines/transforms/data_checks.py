@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from airflow_provider_datapipe.changes.transform_folder import THIS, DataCheck
 from airflow_provider_datapipe.pipelines.transforms.front_matter import Check
+from airflow_provider_datapipe.resources.transform_folder import THIS, DataCheck
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FROM = f"FROM {{{{{THIS}}}}} AS checked"

@@ -6,30 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.errors import DatapipeError, in_one_line
-from airflow_provider_datapipe.changes.transform_bulk import (
+from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
+from airflow_provider_datapipe.resources.transform_bulk import (
     ItemResult,
     begin,
     cut_short,
     go_on,
     is_anything_changed,
 )
-from airflow_provider_datapipe.changes.transforms import KIND
-from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
-from airflow_provider_datapipe.runs.batch import Batch, run_batch
-from airflow_provider_datapipe.runs.records import NoRecords
+from airflow_provider_datapipe.resources.transforms import KIND
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_flows import run_batch
+from airflow_provider_datapipe.runs.results import explain
 from airflow_provider_datapipe.runs.start import StartPolicy
-from airflow_provider_datapipe.runs.steps import Steps
-from airflow_provider_datapipe.runs.verdict import explain
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
+    from airflow_provider_datapipe.resources.transform_folder import DesiredTransform
 
 #: Maximum poll interval in seconds, short because a user or a CI job waits.
-_SLOWEST_LOOK = 10.0
+_SLOWEST_POLL = 10.0
 
 
-def deploy_transforms(
+async def deploy_transforms(
     desired: Sequence[DesiredTransform],
     *,
     publish: bool = True,
@@ -38,7 +38,7 @@ def deploy_transforms(
     deadline: float | None = None,
     poll_interval: float | None = None,
     resend: bool = False,
-) -> Steps[Report]:
+) -> Report:
     """
     Deploy definitions, and wait until they are built.
 
@@ -55,12 +55,12 @@ def deploy_transforms(
     :raises CyclicTransformsError: if transforms read one another in a cycle. Nothing was changed.
     :raises DatapipeError: if the service refuses a request or cannot be reached, and nothing was changed.
     """
-    records = NoRecords()
+    records = NoTaskState()
     items: dict[str, ItemResult] = {}
     batch: Batch | None = None
-    policy = WaitPolicy(poll_interval, deadline, fastest=0.5, slowest=_SLOWEST_LOOK)
+    policy = WaitPolicy(poll_interval, deadline, fastest=0.5, slowest=_SLOWEST_POLL)
     try:
-        batch = yield from begin(
+        batch = await begin(
             desired,
             publish=publish,
             records=records,
@@ -72,13 +72,13 @@ def deploy_transforms(
         items = batch.note["items"]
         is_going_on = True
         while is_going_on:
-            yield from run_batch(batch, records, StartPolicy(), policy, alone=False)
+            await run_batch(batch, records, StartPolicy(), policy, alone=False)
             ended = []
             for end in batch.ended:
-                known = yield from explain(end)
+                known = await explain(end)
                 ended.append(known)
             batch.ended = ended
-            yield from go_on(batch)
+            await go_on(batch)
             is_going_on = not batch.is_over
     except DatapipeError as error:
         if batch is None and not is_anything_changed(items):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_provider_datapipe.changes.transform_folder import without_references
+from airflow_provider_datapipe.resources.transform_folder import without_references
 
 #: Placeholder for references while SQL is parsed.
 _PLACEHOLDER = "datapipe_reference"

@@ -8,19 +8,19 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from airflow_provider_datapipe.changes.transform_folder import (
-    SUFFIX,
-    Attachment,
-    DesiredTransform,
-    desired_transforms,
-    read_folder,
-)
 from airflow_provider_datapipe.pipelines.transforms.data_checks import data_checks
 from airflow_provider_datapipe.pipelines.transforms.front_matter import (
     NO_ORCHESTRATION,
     SqlFile,
     TransformFileError,
     parse,
+)
+from airflow_provider_datapipe.resources.transform_folder import (
+    SUFFIX,
+    Attachment,
+    DesiredTransform,
+    desired_transforms,
+    read_folder,
 )
 
 #: Maximum length of an escaped path segment, in bytes. File systems allow 255.

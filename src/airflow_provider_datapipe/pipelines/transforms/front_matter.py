@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from yaml.reader import ReaderError
 
 from airflow_provider_datapipe.api.models.rules import check_cron
-from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE
 from airflow_provider_datapipe.pipelines.errors import PipelineError
+from airflow_provider_datapipe.resources.transforms import NO_SCHEDULE
 
 #: First and last line of front matter.
 MARK = "-- ---"
@@ -198,11 +198,11 @@ def _read(text: str, path: str) -> tuple[FrontMatter, dict[str, Any]]:
         return FrontMatter.model_validate(document.content), document.content
     except ValidationError as error:
         wrong = sorted(error.errors(), key=lambda each: document.line(each["loc"]))
-        told = [document.message(each["loc"], _told(each)) for each in wrong]
-        raise TransformFileError("\n".join(told)) from None
+        reported = [document.message(each["loc"], _reported(each)) for each in wrong]
+        raise TransformFileError("\n".join(reported)) from None
 
 
-def _told(error: Mapping[str, Any]) -> str:
+def _reported(error: Mapping[str, Any]) -> str:
     kind = error["type"]
     if kind == "extra_forbidden":
         known = FrontMatter if len(error["loc"]) == 1 else Check

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, Transform, TransformStatus
-from airflow_provider_datapipe.changes.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
-from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, leading_to, reads, references
-from airflow_provider_datapipe.changes.transform_orphans import desired_like
-from airflow_provider_datapipe.changes.transform_state import (
+from airflow_provider_datapipe.flows import list_all, send
+from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, Plan, differing_lines
+from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
+from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
+from airflow_provider_datapipe.resources.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
+from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, leading_to, reads, references
+from airflow_provider_datapipe.resources.transform_orphans import desired_like
+from airflow_provider_datapipe.resources.transform_state import (
     Orchestrations,
     Settings,
     all_by_path,
@@ -20,7 +24,7 @@ from airflow_provider_datapipe.changes.transform_state import (
     path_in_service,
     settings_of,
 )
-from airflow_provider_datapipe.changes.transforms import (
+from airflow_provider_datapipe.resources.transforms import (
     BUILT_FROM,
     CRON_EXPRESSION,
     KIND,
@@ -30,14 +34,10 @@ from airflow_provider_datapipe.changes.transforms import (
     differences,
     due_of,
 )
-from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, Plan, differing_lines
-from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
-from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.collect import Runner
@@ -70,11 +70,11 @@ class Held:
         return self.orchestrations.name_of(orchestration_id) or orchestration_id
 
 
-def held() -> Steps[Held]:
+async def held() -> Held:
     """Read the state of the service."""
-    there = yield from all_by_path()
-    known = yield from ask_all(orchestrations.list_())
-    available = (yield from ask(transforms.available_references())).data
+    there = await all_by_path()
+    known = await list_all(orchestrations.list_())
+    available = (await send(transforms.available_references())).data
     raw = frozenset(each.tag for each in available if each.type == ReferenceType.RAW_VIEW)
     return Held(there, Orchestrations(known), {each.tag: each.dw_item_id for each in available}, raw)
 
@@ -87,7 +87,7 @@ def what_is_due(service: Runner, wanted: Mapping[str, bool], there: Mapping[str,
     :param wanted: True for transforms whose definition is changed, by path.
     :param there: the current transforms.
     """
-    due = service.run_together([due_of(there[key], is_changed=changed) for key, changed in wanted.items()])
+    due = service.run_concurrently([due_of(there[key], is_changed=changed) for key, changed in wanted.items()])
     return dict(zip(wanted, due, strict=True))
 
 
@@ -145,7 +145,7 @@ def why_due(transform: Transform) -> str:
     """Return the reason why the current definition is not built."""
     if transform.status != TransformStatus.PUBLISHED:
         return "it is a draft"
-    outcome = KINDS[KIND].read(Reference(KIND, transform.id, transform.name), transform).outcome
+    outcome = KINDS[KIND].read(RunRef(KIND, transform.id, transform.name), transform).outcome
     if outcome is Outcome.FAILED:
         return "its last build failed"
     return "what was published is an earlier definition"

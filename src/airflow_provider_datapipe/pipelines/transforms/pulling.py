@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.transforms import Transform, TransformStatus
-from airflow_provider_datapipe.changes.comparable import UNKNOWN, schedule_of_transform
-from airflow_provider_datapipe.changes.transform_state import folder_of, is_within, settings_of
-from airflow_provider_datapipe.changes.transforms import KIND, NO_SCHEDULE, Due, differences
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
 from airflow_provider_datapipe.pipelines.transforms.files import path_for, says, wanted
@@ -25,11 +22,14 @@ from airflow_provider_datapipe.pipelines.transforms.front_matter import (
     render,
 )
 from airflow_provider_datapipe.pipelines.transforms.planning import Held, held, what_is_due, why_due
+from airflow_provider_datapipe.resources.comparable import UNKNOWN, schedule_of_transform
+from airflow_provider_datapipe.resources.transform_state import folder_of, is_within, settings_of
+from airflow_provider_datapipe.resources.transforms import KIND, NO_SCHEDULE, Due, differences
 from airflow_provider_datapipe.runs.names import NameLookupError
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
     from airflow_provider_datapipe.pipelines.collect import Runner
+    from airflow_provider_datapipe.resources.transform_folder import DesiredTransform
 
 #: Maximum number of files in an error message.
 _TOLD = 10

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.endpoints import reverse_etl_syncs
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, NotFoundError, TransportError
-from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result
 from airflow_provider_datapipe.pipelines.workspace.document import WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from airflow_provider_datapipe.pipelines.workspace.work import Applying, Key, Unit, done, failed
-from airflow_provider_datapipe.runs.steps import Steps, ask
+from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.collect import Runner
     from airflow_provider_datapipe.pipelines.workspace.document import Document
-    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.task_state import TaskState
 
 #: The most seconds to wait for a run that blocks a change of a reverse ETL sync.
 WAIT_FOR_RUN = 600
@@ -35,7 +35,7 @@ class NotAppliedError(PipelineError):
 def apply(
     service: Runner,
     document: Document,
-    records: Records,
+    records: TaskState,
     *,
     delete_orphans: bool = False,
     wait_for_run: int = WAIT_FOR_RUN,
@@ -55,7 +55,7 @@ def apply(
     """
     plan = make_plan(service, document, delete_orphans=delete_orphans, resend=resend)
     applying = Applying(records, wait_for_run)
-    service.run(_recover(Earlier(records), plan.not_enabled))
+    service.run(_recover(DeactivatedSyncs(records), plan.not_enabled))
     report: list[Done] = []
     broken: dict[Key, str] = {}
     away: str | None = None
@@ -103,22 +103,22 @@ def _masked(result: Done, masked: Callable[[str], str]) -> Done:
     return Done(result.kind, result.name, result.result, error)
 
 
-def _recover(earlier: Earlier, sync_ids: tuple[str, ...]) -> Steps[None]:
+async def _recover(earlier: DeactivatedSyncs, sync_ids: tuple[str, ...]) -> None:
     """Activate the syncs that an interrupted change has deactivated."""
     for sync_id in sync_ids:
         if earlier.was_active(sync_id):
             with suppress(NotFoundError):
-                yield from ask(reverse_etl_syncs.activate(sync_id))
+                await send(reverse_etl_syncs.activate(sync_id))
             earlier.forget(sync_id)
 
 
 @contextmanager
-def alone(path: Path, told: Callable[[str], None]) -> Iterator[None]:
+def alone(path: Path, reported: Callable[[str], None]) -> Iterator[None]:
     """
     Hold a lock on the file while it is applied, because two processes could create the same resources twice.
 
     :param path: the file.
-    :param told: callback for the message that another process has the lock.
+    :param reported: callback for the message that another process has the lock.
     :raises WorkspaceError: if the file cannot be read.
     """
     try:
@@ -129,7 +129,7 @@ def alone(path: Path, told: Callable[[str], None]) -> Iterator[None]:
         try:
             flock(file, LOCK_EX | LOCK_NB)
         except BlockingIOError:
-            told(f"{path} is being applied by somebody else on this machine: waiting for the end of that.")
+            reported(f"{path} is being applied by somebody else on this machine: waiting for the end of that.")
             flock(file, LOCK_EX)
         except OSError:
             # Not all file systems support locks.

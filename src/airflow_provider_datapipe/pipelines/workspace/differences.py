@@ -6,14 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.changes.comparable import (
-    NOT_SHOWN,
-    UNKNOWN,
-    Schedule,
-    schedule_of_orchestration,
-    schedule_of_stream,
-    schedule_of_sync,
-)
 from airflow_provider_datapipe.pipelines.plan import FieldChange
 from airflow_provider_datapipe.pipelines.workspace.models import (
     EltSyncEntry,
@@ -24,12 +16,20 @@ from airflow_provider_datapipe.pipelines.workspace.models import (
     day_text,
     said,
 )
+from airflow_provider_datapipe.resources.comparable import (
+    NOT_SHOWN,
+    UNKNOWN,
+    Schedule,
+    schedule_of_orchestration,
+    schedule_of_stream,
+    schedule_of_sync,
+)
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
     from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-    from airflow_provider_datapipe.api.models.reverse_etl import Operation, ReverseEtlSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import Operation, ReverseEtlSync
 
 MASK = "***"
 #: Options that are sent with a stream, in the order in which they are shown.

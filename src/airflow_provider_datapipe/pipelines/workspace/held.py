@@ -17,14 +17,14 @@ from airflow_provider_datapipe.api.endpoints import (
 )
 from airflow_provider_datapipe.api.errors import NotFoundError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.flows import Flow, list_all, send
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.connections import Connection
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
     from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
     from airflow_provider_datapipe.api.models.transforms import Transform
     from airflow_provider_datapipe.pipelines.collect import Runner
 
@@ -55,17 +55,17 @@ def held_by(service: Runner) -> Held:
     return service.run(_lists())
 
 
-def _lists() -> Steps[Held]:
+async def _lists() -> Held:
     held = Held(
         # Pages can contain duplicates if the list changes between the requests.
-        {each.id: each for each in (yield from ask_all(connections.list_()))},
-        {each.id: each for each in (yield from ask_all(orchestrations.list_()))},
-        {each.id: each for each in (yield from ask_all(elt_syncs.list_()))},
+        {each.id: each for each in await list_all(connections.list_())},
+        {each.id: each for each in await list_all(orchestrations.list_())},
+        {each.id: each for each in await list_all(elt_syncs.list_())},
     )
-    for stream in (yield from ask_all(elt_streams.list_())):
+    for stream in await list_all(elt_streams.list_()):
         held.streams[stream.elt_sync_id][stream.id] = stream
-    held.transforms = {each.id: each for each in (yield from ask_all(transforms.list_()))}
-    held.sendings = {each.id: each for each in (yield from ask_all(reverse_etl_syncs.list_()))}
+    held.transforms = {each.id: each for each in await list_all(transforms.list_())}
+    held.sendings = {each.id: each for each in await list_all(reverse_etl_syncs.list_())}
     return held
 
 
@@ -78,22 +78,22 @@ def read_details(service: Runner, held: Held, syncs: Collection[str], sendings: 
     :param syncs: IDs of ELT syncs.
     :param sendings: IDs of reverse ETL syncs.
     """
-    of_syncs: list[Steps[EltSync | None]] = [_if_there(elt_syncs.get(each)) for each in syncs]
-    for sync_id, sync in zip(list(syncs), service.run_together(of_syncs), strict=True):
+    of_syncs: list[Flow[EltSync | None]] = [_if_there(elt_syncs.get(each)) for each in syncs]
+    for sync_id, sync in zip(list(syncs), service.run_concurrently(of_syncs), strict=True):
         if sync is None:
             del held.syncs[sync_id]
         else:
             held.syncs[sync_id] = sync
-    of_sendings: list[Steps[ReverseEtlSync | None]] = [_if_there(reverse_etl_syncs.get(each)) for each in sendings]
-    for sync_id, sending in zip(list(sendings), service.run_together(of_sendings), strict=True):
+    of_sendings: list[Flow[ReverseEtlSync | None]] = [_if_there(reverse_etl_syncs.get(each)) for each in sendings]
+    for sync_id, sending in zip(list(sendings), service.run_concurrently(of_sendings), strict=True):
         if sending is None:
             del held.sendings[sync_id]
         else:
             held.sendings[sync_id] = sending
 
 
-def _if_there(request: Request[Any]) -> Steps[Any]:
+async def _if_there(request: Request[Any]) -> Any:
     try:
-        return (yield from ask(request))
+        return await send(request)
     except NotFoundError:
         return None

@@ -23,7 +23,7 @@ from airflow_provider_datapipe.runs.names import near_matches
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
-    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
     from airflow_provider_datapipe.api.models.transforms import Transform
     from airflow_provider_datapipe.pipelines.workspace.held import Held
 

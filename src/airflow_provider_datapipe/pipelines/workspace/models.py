@@ -154,12 +154,12 @@ def workspace_of(document: Document) -> Workspace:
     """
     problems = list(document.problems)
     # Values that cannot be parsed are None, which would be reported as another error.
-    told = {problem.location for problem in problems}
+    reported = {problem.location for problem in problems}
     try:
         workspace = Workspace.model_validate(document.content)
     except ValidationError as error:
         wrong = map(_problem, error.errors(include_url=False, include_input=False))
-        problems += [problem for problem in wrong if problem.location not in told]
+        problems += [problem for problem in wrong if problem.location not in reported]
     else:
         if not problems:
             return workspace

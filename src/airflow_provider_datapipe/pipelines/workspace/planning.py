@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs
-from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_compared, schedule_of_orchestration
-from airflow_provider_datapipe.changes.reverse_etl import HIDDEN_INTERVAL, IDLE_INTERVAL
 from airflow_provider_datapipe.pipelines.plan import Action, Item, Plan
 from airflow_provider_datapipe.pipelines.workspace import work
 from airflow_provider_datapipe.pipelines.workspace.differences import (
@@ -35,6 +33,8 @@ from airflow_provider_datapipe.pipelines.workspace.models import (
     workspace_of,
 )
 from airflow_provider_datapipe.pipelines.workspace.work import Key, Unit
+from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_compared, schedule_of_orchestration
+from airflow_provider_datapipe.resources.reverse_etl_syncs import HIDDEN_INTERVAL, IDLE_INTERVAL
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.request import Request

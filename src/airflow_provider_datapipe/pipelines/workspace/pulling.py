@@ -11,12 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ruamel.yaml import YAML
 from ruamel.yaml.representer import RoundTripRepresenter
 
-from airflow_provider_datapipe.changes.comparable import (
-    UNKNOWN,
-    schedule_of_orchestration,
-    schedule_of_stream,
-    schedule_of_sync,
-)
 from airflow_provider_datapipe.pipelines.workspace.differences import (
     STREAM_OPTIONS,
     meaning,
@@ -43,12 +37,18 @@ from airflow_provider_datapipe.pipelines.workspace.models import (
     Workspace,
     workspace_of,
 )
+from airflow_provider_datapipe.resources.comparable import (
+    UNKNOWN,
+    schedule_of_orchestration,
+    schedule_of_stream,
+    schedule_of_sync,
+)
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
     from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
     from airflow_provider_datapipe.pipelines.collect import Runner
 
 _MODES = ("insert", "update", "upsert", "mirror")

@@ -16,9 +16,7 @@ from airflow_provider_datapipe.api.errors import (
     in_one_line,
 )
 from airflow_provider_datapipe.api.request import Repeat, Request
-from airflow_provider_datapipe.changes import elt_syncs as sync_changes
-from airflow_provider_datapipe.changes import orchestrations as orchestration_changes
-from airflow_provider_datapipe.changes import reverse_etl as sending_changes
+from airflow_provider_datapipe.flows import Flow, list_all, send
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Item, Result
 from airflow_provider_datapipe.pipelines.workspace.differences import (
     HIDDEN_STREAM_OPTIONS,
@@ -27,8 +25,10 @@ from airflow_provider_datapipe.pipelines.workspace.differences import (
 )
 from airflow_provider_datapipe.pipelines.workspace.matching import stream_named
 from airflow_provider_datapipe.pipelines.workspace.models import said
-from airflow_provider_datapipe.runs.records import NoRecords
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.resources import elt_syncs as sync_changes
+from airflow_provider_datapipe.resources import orchestrations as orchestration_changes
+from airflow_provider_datapipe.resources import reverse_etl_syncs as sending_changes
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         ReverseEtlSyncEntry,
         StreamEntry,
     )
-    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.task_state import TaskState
 
 #: Key of a resource among the units: its section and position in the file.
 Key: TypeAlias = "tuple[str | int, ...]"
@@ -64,10 +64,10 @@ class Applying:
     :param wait_for_run: the most seconds to wait for a run that blocks a change of a reverse ETL sync.
     """
 
-    records: Records
+    records: TaskState
     wait_for_run: int
     ids: dict[Key, str] = field(default_factory=dict)
-    earlier: sending_changes.Earlier | None = None
+    earlier: sending_changes.DeactivatedSyncs | None = None
 
     def id_of(self, known: str | None, key: Key | None) -> str | None:
         """Return the ID of a resource that existed before, or was created meanwhile."""
@@ -86,7 +86,7 @@ class Unit:
     """
 
     items: tuple[Item, ...]
-    work: Callable[[Applying], Steps[Sequence[Done]]] | None = None
+    work: Callable[[Applying], Flow[Sequence[Done]]] | None = None
     keys: tuple[Key, ...] = ()
     needs: tuple[Key, ...] = ()
 
@@ -108,22 +108,22 @@ def _all_but(impossible: Sequence[str]) -> None:
 
 def orchestration(
     entry: OrchestrationEntry, item: Item, key: Key, *, known: str | None, differences: Differences
-) -> Callable[[Applying], Steps[Sequence[Done]]]:
+) -> Callable[[Applying], Flow[Sequence[Done]]]:
     """
     Return the flow that creates or updates an orchestration.
 
     :param known: its ID; None to create it.
     """
 
-    def work(applying: Applying) -> Steps[Sequence[Done]]:
+    async def work(applying: Applying) -> Sequence[Done]:
         if known is None:
-            made = yield from orchestration_changes.create(entry.name, entry.cron_schedule, "keep")
+            made = await orchestration_changes.create(entry.name, entry.cron_schedule, "keep")
             applying.ids[key] = str(made["id"])
         else:
             fields = {"name": entry.name} if "name" in differences else {}
             if entry.cron_schedule is not None and "cron_schedule" in differences:
                 fields["cron_schedule"] = entry.cron_schedule
-            yield from ask(orchestrations.update(known, **fields))
+            await send(orchestrations.update(known, **fields))
         return [done(item)]
 
     return work
@@ -146,7 +146,7 @@ def sync(
     connection_id: str | None,
     attached: Attached,
     differences: Differences,
-) -> Callable[[Applying], Steps[Sequence[Done]]]:
+) -> Callable[[Applying], Flow[Sequence[Done]]]:
     """
     Return the flow that creates or updates an ELT sync.
 
@@ -155,10 +155,10 @@ def sync(
     :param attached: its orchestration.
     """
 
-    def work(applying: Applying) -> Steps[Sequence[Done]]:
+    async def work(applying: Applying) -> Sequence[Done]:
         orchestration_id = applying.id_of(attached.id, attached.key)
         if known is None:
-            made = yield from sync_changes.create(
+            made = await sync_changes.create(
                 connection_id,
                 None,
                 entry.destination_schema_name,
@@ -178,14 +178,14 @@ def sync(
             if "settings" in differences:
                 fields["elt_settings"] = entry.settings
             if fields:
-                yield from ask(elt_syncs.update(sync_id, **fields))
+                await send(elt_syncs.update(sync_id, **fields))
         if is_attached:
             if orchestration_id is None:
-                yield from ask(elt_syncs.detach_orchestration(sync_id))
+                await send(elt_syncs.detach_orchestration(sync_id))
             else:
-                yield from ask(elt_syncs.attach_orchestration(sync_id, orchestration_workflow_id=orchestration_id))
+                await send(elt_syncs.attach_orchestration(sync_id, orchestration_workflow_id=orchestration_id))
         if is_switched:
-            yield from ask(elt_syncs.enable(sync_id) if entry.enabled else elt_syncs.disable(sync_id))
+            await send(elt_syncs.enable(sync_id) if entry.enabled else elt_syncs.disable(sync_id))
         _all_but(differences.impossible)
         return [done(item)]
 
@@ -229,7 +229,7 @@ class StreamWork:
 
 def streams(
     sync_id: str | None, sync_key: Key, several: Sequence[StreamWork]
-) -> Callable[[Applying], Steps[Sequence[Done]]]:
+) -> Callable[[Applying], Flow[Sequence[Done]]]:
     """
     Return the flow that adds and updates streams of a sync, in one request unless the service refuses it.
 
@@ -238,7 +238,7 @@ def streams(
     :param several: the streams.
     """
 
-    def work(applying: Applying) -> Steps[Sequence[Done]]:
+    async def work(applying: Applying) -> Sequence[Done]:
         of_sync = str(applying.id_of(sync_id, sync_key))
         errors: dict[int, Exception] = {}
         sent = {place: each.options for place, each in enumerate(several)}
@@ -253,16 +253,16 @@ def streams(
             for place, options in sent.items()
             if options is not None
         ]
-        yield from _add(of_sync, wanted, errors)
+        await _add(of_sync, wanted, errors)
         created: list[EltStream] = []
         if any(each.known is None and each.has_interval for each in several):
-            created = yield from ask_all(elt_streams.list_(elt_sync_id=of_sync))
+            created = await list_all(elt_streams.list_(elt_sync_id=of_sync))
         for place, each in enumerate(several):
             if place in errors:
                 continue
             try:
                 if each.has_interval:
-                    yield from _set_interval(each, created)
+                    await _set_interval(each, created)
                 _all_but(each.differences.impossible)
             except DatapipeError as error:
                 errors[place] = error
@@ -274,33 +274,33 @@ def streams(
     return work
 
 
-def _add(sync_id: str, wanted: Sequence[tuple[int, dict[str, Any]]], errors: dict[int, Exception]) -> Steps[None]:
+async def _add(sync_id: str, wanted: Sequence[tuple[int, dict[str, Any]]], errors: dict[int, Exception]) -> None:
     """Add streams. If the service refuses the request as a whole, split it to find the invalid streams."""
     if not wanted:
         return
     try:
         # Streams are identified by name, so a repeated request is harmless.
         request = elt_syncs.add_source_streams(sync_id, source_streams=[each for _, each in wanted])
-        yield from ask(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
+        await send(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
     except (InvalidRequestError, InvalidInputError) as error:
         if len(wanted) == 1:
             errors[wanted[0][0]] = error
             return
         middle = len(wanted) // 2
-        yield from _add(sync_id, wanted[:middle], errors)
-        yield from _add(sync_id, wanted[middle:], errors)
+        await _add(sync_id, wanted[:middle], errors)
+        await _add(sync_id, wanted[middle:], errors)
     except DatapipeError as error:
         errors.update((place, error) for place, _ in wanted)
 
 
-def _set_interval(each: StreamWork, created: Sequence[EltStream]) -> Steps[None]:
+async def _set_interval(each: StreamWork, created: Sequence[EltStream]) -> None:
     stream = each.known or stream_named(created, each.entry.name)
     if stream is None:
         raise InvalidInputError("the service does not show the stream that it was given")
     if each.entry.sync_interval is None:
-        yield from ask(elt_streams.clear_sync_interval(stream.id))
+        await send(elt_streams.clear_sync_interval(stream.id))
     else:
-        yield from ask(elt_streams.set_sync_interval(stream.id, sync_interval=each.entry.sync_interval))
+        await send(elt_streams.set_sync_interval(stream.id, sync_interval=each.entry.sync_interval))
 
 
 def sending(
@@ -312,7 +312,7 @@ def sending(
     connection_id: str | None,
     attached: Attached,
     differences: Differences,
-) -> Callable[[Applying], Steps[Sequence[Done]]]:
+) -> Callable[[Applying], Flow[Sequence[Done]]]:
     """
     Return the flow that creates or updates a reverse ETL sync.
 
@@ -322,10 +322,10 @@ def sending(
     :param attached: its orchestration.
     """
 
-    def work(applying: Applying) -> Steps[Sequence[Done]]:
+    async def work(applying: Applying) -> Sequence[Done]:
         says_enabled = entry.enabled is not None
         # Stored state is not necessary if the file sets enabled.
-        earlier = sending_changes.Earlier(NoRecords() if says_enabled else applying.records)
+        earlier = sending_changes.DeactivatedSyncs(NoTaskState() if says_enabled else applying.records)
         wanted = sending_changes.Definition(
             object_type_id=entry.object_type_id,
             operation=None if entry.operation is None else entry.operation.model_dump(mode="json", exclude_unset=True),
@@ -334,7 +334,7 @@ def sending(
             settings=entry.settings,
         )
         if known is None:
-            made = yield from sending_changes.create(
+            made = await sending_changes.create(
                 source_id=source_id,
                 transform_name=None,
                 folder_path=None,
@@ -346,12 +346,12 @@ def sending(
                 wait_for_run=applying.wait_for_run,
             )
             if entry.enabled is False:
-                yield from ask(reverse_etl_syncs.deactivate(str(made["id"])))
+                await send(reverse_etl_syncs.deactivate(str(made["id"])))
         elif all(each.field == "enabled" for each in differences.changes):
-            yield from ask(reverse_etl_syncs.activate(known) if entry.enabled else reverse_etl_syncs.deactivate(known))
+            await send(reverse_etl_syncs.activate(known) if entry.enabled else reverse_etl_syncs.deactivate(known))
         else:
             applying.earlier = earlier
-            yield from sending_changes.update(
+            await sending_changes.update(
                 known, wanted, enabled=entry.enabled, earlier=earlier, wait_for_run=applying.wait_for_run
             )
         _all_but(differences.impossible)
@@ -360,12 +360,12 @@ def sending(
     return work
 
 
-def deletion(item: Item, request: Request[Any]) -> Callable[[Applying], Steps[Sequence[Done]]]:
+def deletion(item: Item, request: Request[Any]) -> Callable[[Applying], Flow[Sequence[Done]]]:
     """Return the flow that deletes a resource. A missing resource is success."""
 
-    def work(_: Applying) -> Steps[Sequence[Done]]:
+    async def work(_: Applying) -> Sequence[Done]:
         with suppress(NotFoundError):
-            yield from ask(request)
+            await send(request)
         return [done(item)]
 
     return work

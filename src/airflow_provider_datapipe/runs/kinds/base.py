@@ -10,11 +10,10 @@ import pendulum
 
 from airflow_provider_datapipe.api.models.common import format_timestamp, known_time
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.baseline import Baseline
+from airflow_provider_datapipe.runs.known_runs import KnownRuns
+from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.pace import History
-from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
-from airflow_provider_datapipe.runs.steps import Steps
+from airflow_provider_datapipe.runs.poll_interval import RunDurations
 
 
 class Kind(ABC):
@@ -29,24 +28,24 @@ class Kind(ABC):
     #: True if the next try of a task continues with the run of the earlier try.
     is_found_again: ClassVar[bool] = True
 
-    def prepare(self, target: Target) -> Iterator[Request[Any]]:
+    def prepare(self, target: RunTarget) -> Iterator[Request[Any]]:
         """Return the idempotent requests that must precede the request for a run."""
         return iter(())
 
-    def needs_own_run(self, target: Target) -> bool:
+    def needs_own_run(self, target: RunTarget) -> bool:
         """Return True if an active run that this task did not request cannot fulfill the options of the target."""
         return False
 
     @abstractmethod
-    def request(self, target: Target) -> Request[Any]:
+    def request(self, target: RunTarget) -> Request[Any]:
         """Return the request that starts a run."""
 
-    def undo_prepare(self, target: Target) -> Iterator[Request[Any]]:
+    def undo_prepare(self, target: RunTarget) -> Iterator[Request[Any]]:
         """Return the requests that undo :meth:`prepare` if no run was started; empty if the interface has none."""
         return iter(())
 
     @abstractmethod
-    def accepted(self, target: Target, answer: Any, baseline: Baseline | None = None) -> Observation:
+    def accepted(self, target: RunTarget, answer: Any, baseline: KnownRuns | None = None) -> RunState:
         """
         Return the requested run.
 
@@ -64,7 +63,7 @@ class Kind(ABC):
         return None
 
     @abstractmethod
-    def baseline(self, target: Target, newest: Any, since: float) -> Baseline:
+    def baseline(self, target: RunTarget, newest: Any, since: float) -> KnownRuns:
         """
         Return the runs that are known before a run is requested.
 
@@ -82,7 +81,7 @@ class Kind(ABC):
         return []
 
     @abstractmethod
-    def find_new(self, target: Target, baseline: Baseline, newest: Any, now: float) -> Observation | None:
+    def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Any, now: float) -> RunState | None:
         """
         Return the first run that may have been started since the baseline, or None.
 
@@ -95,7 +94,7 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def find_run(self, reference: Reference, newest: Any) -> Observation | None:
+    def find_run(self, reference: RunRef, newest: Any) -> RunState | None:
         """
         Return the run of a reference if the list of the newest runs shows it.
 
@@ -104,7 +103,7 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def find_active(self, target: Target, newest: Any) -> Observation | None:
+    def find_active(self, target: RunTarget, newest: Any) -> RunState | None:
         """
         Return the run that has not finished, if the newest runs show one.
 
@@ -112,40 +111,37 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         """
 
-    def expected(self, target: Target, baseline: Baseline) -> Reference | None:
+    def expected(self, target: RunTarget, baseline: KnownRuns) -> RunRef | None:
         """Return a reference to the first run after the baseline; None if no list will show it."""
         return None
 
-    def awaited(self, target: Target, cursor: str | None) -> Reference | None:
+    def awaited(self, target: RunTarget, cursor: str | None) -> RunRef | None:
         """Return a reference to the first run after a cursor, before it exists; None if no list can identify it."""
         return None
 
     @abstractmethod
-    def look(self, reference: Reference) -> Request[Any]:
+    def poll_request(self, reference: RunRef) -> Request[Any]:
         """Return the request that polls a run."""
 
     @abstractmethod
-    def read(self, reference: Reference, answer: Any) -> Observation:
-        """Return the state of a run from the answer to :meth:`look`, or from a listed run."""
+    def read(self, reference: RunRef, answer: Any) -> RunState:
+        """Return the state of a run from the answer to :meth:`poll`, or from a listed run."""
 
-    def explain(self, observation: Observation) -> Steps[str | None]:
+    async def explain(self, observation: RunState) -> str | None:
         """Return the reason of a failure if the service reports it apart from the run, else None."""
-        yield from ()
         return None
 
-    def failed_records(self, observation: Observation, most: int) -> Steps[list[dict[str, str]]]:
+    async def failed_records(self, observation: RunState, most: int) -> list[dict[str, str]]:
         """
         Return records that failed in a run. Empty for kinds without failed records.
 
         :param most: the most records, at least 1.
         :return: ``record_id`` and ``error`` of each.
         """
-        yield from ()
         return []
 
-    def disable(self, reference: Reference) -> Steps[str | None]:
+    async def disable(self, reference: RunRef) -> str | None:
         """Disable the schedule of a resource, and return a description; None if the interface cannot disable it."""
-        yield from ()
         return None
 
 
@@ -153,7 +149,7 @@ def durations_of(runs: Sequence[Any]) -> list[float]:
     """Return the durations of the successful runs in seconds."""
     # Failed runs and slices of a load do not show the duration of a whole load.
     took = [_duration(known_time(run.started_at), run.finished_at) for run in runs if run.status == "COMPLETED"]
-    return History.of(took).as_json()
+    return RunDurations.of(took).as_json()
 
 
 def _duration(started_at: pendulum.DateTime | None, finished_at: pendulum.DateTime | None) -> float | None:
@@ -161,7 +157,7 @@ def _duration(started_at: pendulum.DateTime | None, finished_at: pendulum.DateTi
 
 
 def result_of_run(
-    reference: Reference,
+    reference: RunRef,
     outcome: Outcome,
     *,
     status: str | None,

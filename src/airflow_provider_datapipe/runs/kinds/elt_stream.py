@@ -15,11 +15,11 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltSt
 from airflow_provider_datapipe.api.models.elt_syncs import StreamSnapshot
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.status_url import status_url_after
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.kinds.base import result_of_run
 from airflow_provider_datapipe.runs.kinds.listed import ListedKind
+from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
-from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 
 #: Seconds by which the start of a run may differ between the run and the status of its sync.
 _START_TOLERANCE = 1.0
@@ -32,25 +32,25 @@ class EltStreamKind(ListedKind):
     noun = "ELT stream"
 
     @override
-    def prepare(self, target: Target) -> Iterator[Request[Any]]:
+    def prepare(self, target: RunTarget) -> Iterator[Request[Any]]:
         if target.options.get("full_refresh"):
             yield elt_streams.request_full_refresh(target.resource_id)
 
     @override
-    def undo_prepare(self, target: Target) -> Iterator[Request[Any]]:
+    def undo_prepare(self, target: RunTarget) -> Iterator[Request[Any]]:
         if target.options.get("full_refresh"):
             yield elt_streams.cancel_full_refresh(target.resource_id)
 
     @override
-    def needs_own_run(self, target: Target) -> bool:
+    def needs_own_run(self, target: RunTarget) -> bool:
         return bool(target.options.get("full_refresh"))
 
     @override
-    def request(self, target: Target) -> Request[RunRequested]:
+    def request(self, target: RunTarget) -> Request[RunRequested]:
         return elt_streams.request_run(target.resource_id)
 
     @override
-    def read(self, reference: Reference, answer: Any) -> Observation:
+    def read(self, reference: RunRef, answer: Any) -> RunState:
         seen = super().read(reference, answer)
         result = seen.result
         if result is None or result["status"] != EltStreamRunStatus.CHUNK_COMPLETED:
@@ -62,13 +62,13 @@ class EltStreamKind(ListedKind):
             status_url=status_url_after(self._listing(reference.resource_id), seen.reference.run_id),
             rows_before=result["rows_synced"] or 0,
         )
-        return Observation(following, Outcome.RUNNING, result)
+        return RunState(following, Outcome.RUNNING, result)
 
     @override
-    def explain(self, observation: Observation) -> Steps[str | None]:
+    async def explain(self, observation: RunState) -> str | None:
         # Runs have no error message. The status of the sync has one, under the name of the stream.
-        stream = yield from ask(elt_streams.get(observation.reference.resource_id))
-        status = yield from ask(elt_syncs.status(stream.elt_sync_id))
+        stream = await send(elt_streams.get(observation.reference.resource_id))
+        status = await send(elt_syncs.status(stream.elt_sync_id))
         for snapshots in status.source_streams:
             latest = snapshots.latest_sync
             if snapshots.name == stream.name and latest and _is_of(latest, observation.result):
@@ -76,11 +76,11 @@ class EltStreamKind(ListedKind):
         return None
 
     @override
-    def disable(self, reference: Reference) -> Steps[str | None]:
+    async def disable(self, reference: RunRef) -> str | None:
         sync_id = reference.sync_id
         if sync_id is None:
-            sync_id = (yield from ask(elt_streams.get(reference.resource_id))).elt_sync_id
-        yield from ask(elt_syncs.disable(sync_id))
+            sync_id = (await send(elt_streams.get(reference.resource_id))).elt_sync_id
+        await send(elt_syncs.disable(sync_id))
         return f"ELT sync {sync_id} was disabled"
 
     @override
@@ -96,7 +96,7 @@ class EltStreamKind(ListedKind):
         return outcome_of(run.status, finished=run.finished_at is not None)
 
     @override
-    def _result(self, reference: Reference, run: EltStreamRun) -> RunResult:
+    def _result(self, reference: RunRef, run: EltStreamRun) -> RunResult:
         rows = run.rows_synced
         if reference.rows_before:
             rows = (rows or 0) + reference.rows_before

@@ -12,11 +12,11 @@ from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.baseline import Baseline, oldest_new_run
 from airflow_provider_datapipe.runs.kinds.base import Kind, durations_of, result_of_run
+from airflow_provider_datapipe.runs.known_runs import KnownRuns, oldest_new_run
+from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
-from airflow_provider_datapipe.runs.pace import KEPT
-from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
+from airflow_provider_datapipe.runs.poll_interval import KEPT
 
 
 class OrchestrationKind(Kind):
@@ -28,12 +28,12 @@ class OrchestrationKind(Kind):
     may_overlap = True
 
     @override
-    def request(self, target: Target) -> Request[OrchestrationRun]:
+    def request(self, target: RunTarget) -> Request[OrchestrationRun]:
         return orchestrations.request_run(target.resource_id)
 
     @override
-    def accepted(self, target: Target, answer: OrchestrationRun, baseline: Baseline | None = None) -> Observation:
-        return self.read(Reference.to(self.name, target), answer)
+    def accepted(self, target: RunTarget, answer: OrchestrationRun, baseline: KnownRuns | None = None) -> RunState:
+        return self.read(RunRef.to(self.name, target), answer)
 
     @override
     def newest(self, resource_id: str) -> Request[Page[OrchestrationRun]]:
@@ -41,8 +41,8 @@ class OrchestrationKind(Kind):
         return orchestration_runs.list_(orchestration_id=resource_id, limit=LARGEST_PAGE)
 
     @override
-    def baseline(self, target: Target, newest: Page[OrchestrationRun], since: float) -> Baseline:
-        return Baseline.of(newest.data, since, lambda run: _outcome(run).is_over)
+    def baseline(self, target: RunTarget, newest: Page[OrchestrationRun], since: float) -> KnownRuns:
+        return KnownRuns.of(newest.data, since, lambda run: _outcome(run).is_over)
 
     @override
     def durations(self, newest: Page[OrchestrationRun]) -> list[float]:
@@ -50,32 +50,32 @@ class OrchestrationKind(Kind):
 
     @override
     def find_new(
-        self, target: Target, baseline: Baseline, newest: Page[OrchestrationRun], now: float
-    ) -> Observation | None:
+        self, target: RunTarget, baseline: KnownRuns, newest: Page[OrchestrationRun], now: float
+    ) -> RunState | None:
         run = oldest_new_run(newest.data, baseline, now)
-        return None if run is None else self.read(Reference.to(self.name, target, attached=True), run)
+        return None if run is None else self.read(RunRef.to(self.name, target, attached=True), run)
 
     @override
-    def find_run(self, reference: Reference, newest: Page[OrchestrationRun]) -> Observation | None:
+    def find_run(self, reference: RunRef, newest: Page[OrchestrationRun]) -> RunState | None:
         return next((self.read(reference, run) for run in newest.data if run.id == reference.run_id), None)
 
     @override
-    def find_active(self, target: Target, newest: Page[OrchestrationRun]) -> Observation | None:
+    def find_active(self, target: RunTarget, newest: Page[OrchestrationRun]) -> RunState | None:
         # A run that has not started may be planned for later.
         active = (run for run in newest.data if _outcome(run) is Outcome.RUNNING)
-        return next((self.read(Reference.to(self.name, target, attached=True), run) for run in active), None)
+        return next((self.read(RunRef.to(self.name, target, attached=True), run) for run in active), None)
 
     @override
-    def look(self, reference: Reference) -> Request[Any]:
+    def poll_request(self, reference: RunRef) -> Request[Any]:
         if reference.run_id is None:
             return self.newest(reference.resource_id)
         return orchestration_runs.get(reference.run_id)
 
     @override
-    def read(self, reference: Reference, answer: Any) -> Observation:
+    def read(self, reference: RunRef, answer: Any) -> RunState:
         if isinstance(answer, Page):
             if not answer.data:
-                return Observation(reference, Outcome.SCHEDULED)
+                return RunState(reference, Outcome.SCHEDULED)
             answer = answer.data[0]
         run: OrchestrationRun = answer
         known = replace(reference, run_id=run.id)
@@ -83,7 +83,7 @@ class OrchestrationKind(Kind):
         result = result_of_run(
             known, outcome, status=run.status, started_at=run.started_at, finished_at=run.finished_at
         )
-        return Observation(known, outcome, result)
+        return RunState(known, outcome, result)
 
 
 def _outcome(run: OrchestrationRun) -> Outcome:

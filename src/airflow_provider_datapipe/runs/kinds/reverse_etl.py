@@ -14,13 +14,13 @@ from airflow_provider_datapipe.api.endpoints import (
 )
 from airflow_provider_datapipe.api.errors import one_line
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.kinds.base import result_of_run
 from airflow_provider_datapipe.runs.kinds.listed import ListedKind
+from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
-from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
 
 #: The most characters of the ID and the error of a failed record.
 _LONGEST_RECORD_ID = 200
@@ -34,7 +34,7 @@ class ReverseEtlKind(ListedKind):
     noun = "reverse ETL sync"
 
     @override
-    def prepare(self, target: Target) -> Iterator[Request[Any]]:
+    def prepare(self, target: RunTarget) -> Iterator[Request[Any]]:
         records = target.options.get("retry_failed_records")
         if records is True:
             yield reverse_etl_failed_records.retry_all(target.resource_id)
@@ -42,19 +42,19 @@ class ReverseEtlKind(ListedKind):
             yield reverse_etl_failed_records.retry(target.resource_id, record_ids=records)
 
     @override
-    def needs_own_run(self, target: Target) -> bool:
+    def needs_own_run(self, target: RunTarget) -> bool:
         return bool(target.options.get("retry_failed_records"))
 
     @override
-    def request(self, target: Target) -> Request[RunRequested]:
+    def request(self, target: RunTarget) -> Request[RunRequested]:
         return reverse_etl_syncs.request_run(target.resource_id)
 
     @override
-    def failed_records(self, observation: Observation, most: int) -> Steps[list[dict[str, str]]]:
+    async def failed_records(self, observation: RunState, most: int) -> list[dict[str, str]]:
         result = observation.result
         if not result or not result["rows_failed"]:
             return []
-        listed = yield from ask(reverse_etl_failed_records.list_(observation.reference.resource_id, limit=most))
+        listed = await send(reverse_etl_failed_records.list_(observation.reference.resource_id, limit=most))
         return [
             {
                 "record_id": one_line(record.record_id, longest=_LONGEST_RECORD_ID),
@@ -64,8 +64,8 @@ class ReverseEtlKind(ListedKind):
         ]
 
     @override
-    def disable(self, reference: Reference) -> Steps[str | None]:
-        yield from ask(reverse_etl_syncs.deactivate(reference.resource_id))
+    async def disable(self, reference: RunRef) -> str | None:
+        await send(reverse_etl_syncs.deactivate(reference.resource_id))
         return f"reverse ETL sync {reference.resource_id} was deactivated"
 
     @override
@@ -81,7 +81,7 @@ class ReverseEtlKind(ListedKind):
         return outcome_of(run.status, finished=run.finished_at is not None, failed_rows=run.failed_rows)
 
     @override
-    def _result(self, reference: Reference, run: ReverseEtlSyncRun) -> RunResult:
+    def _result(self, reference: RunRef, run: ReverseEtlSyncRun) -> RunResult:
         return result_of_run(
             reference,
             self._judge(run),

@@ -16,10 +16,10 @@ from airflow_provider_datapipe.api.models.transforms import (
     TransformStatus,
 )
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.baseline import Baseline
 from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
+from airflow_provider_datapipe.runs.known_runs import KnownRuns
+from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of_materialization
-from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 
 #: Seconds by which ``updated_at`` may differ between answers: some have whole seconds.
 _PRECISION = 1.0
@@ -37,47 +37,47 @@ class TransformKind(Kind):
     noun = "transform"
 
     @override
-    def request(self, target: Target) -> Request[Transform]:
+    def request(self, target: RunTarget) -> Request[Transform]:
         overrides = dict(target.options)
         if overrides.pop("rematerialize", False):
             return transforms.rematerialize(target.resource_id)
         return transforms.publish(target.resource_id, **overrides)
 
     @override
-    def accepted(self, target: Target, answer: Transform, baseline: Baseline | None = None) -> Observation:
+    def accepted(self, target: RunTarget, answer: Transform, baseline: KnownRuns | None = None) -> RunState:
         earlier = None if baseline is None else baseline.state
-        return self.read(Reference.to(self.name, target, since=_updated(answer), earlier_state=earlier), answer)
+        return self.read(RunRef.to(self.name, target, since=_updated(answer), earlier_state=earlier), answer)
 
     @override
     def newest(self, resource_id: str) -> Request[Transform]:
         return transforms.get(resource_id)
 
     @override
-    def baseline(self, target: Target, newest: Transform, since: float) -> Baseline:
-        return Baseline(since=since, state=_state(newest))
+    def baseline(self, target: RunTarget, newest: Transform, since: float) -> KnownRuns:
+        return KnownRuns(since=since, state=_state(newest))
 
     @override
-    def find_new(self, target: Target, baseline: Baseline, newest: Transform, now: float) -> Observation | None:
+    def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Transform, now: float) -> RunState | None:
         # A publication is visible only as a change of the transform, and a rebuild possibly only in its status.
         if newest.status != TransformStatus.PUBLISHED or not _has_changed(baseline.state, _state(newest)):
             return None
-        return self.read(Reference.to(self.name, target, since=_updated(newest), attached=True), newest)
+        return self.read(RunRef.to(self.name, target, since=_updated(newest), attached=True), newest)
 
     @override
-    def find_run(self, reference: Reference, newest: Transform) -> Observation:
+    def find_run(self, reference: RunRef, newest: Transform) -> RunState:
         return self.read(reference, newest)
 
     @override
-    def find_active(self, target: Target, newest: Transform) -> Observation | None:
-        seen = self.read(Reference.to(self.name, target, attached=True), newest)
+    def find_active(self, target: RunTarget, newest: Transform) -> RunState | None:
+        seen = self.read(RunRef.to(self.name, target, attached=True), newest)
         return None if seen.outcome.is_over else seen
 
     @override
-    def look(self, reference: Reference) -> Request[Transform]:
+    def poll_request(self, reference: RunRef) -> Request[Transform]:
         return transforms.get(reference.resource_id)
 
     @override
-    def read(self, reference: Reference, answer: Transform) -> Observation:
+    def read(self, reference: RunRef, answer: Transform) -> RunState:
         known = replace(reference, name=f"{answer.folder_path}/{answer.name}".lstrip("/"))
         is_table = answer.materialization != Materialization.VIEW
         outcome = outcome_of_materialization(answer.materialization_status, is_table=is_table)
@@ -88,7 +88,7 @@ class TransformKind(Kind):
         result = result_of_run(known, outcome, status=status, error=answer.materialization_error)
         # Some services do not change updated_at for a rebuild. Then its final state can equal the state before it.
         may_be_stale = is_table and reference.earlier_state is not None and _state(answer) == reference.earlier_state
-        return Observation(known, outcome, result, may_be_stale=may_be_stale)
+        return RunState(known, outcome, result, may_be_stale=may_be_stale)
 
 
 def _updated(transform: Transform) -> float:

@@ -1,0 +1,441 @@
+"""Operators that run, create, change and delete reverse ETL syncs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_datapipe.arguments import Duration, exactly_one, whole_seconds
+from airflow_provider_datapipe.operators.base import (
+    DatapipeRunOperator,
+    DatapipeSingleRunOperator,
+)
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+from airflow_provider_datapipe.operators.reverse_etl_base import ReactivatingOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
+    from airflow_provider_datapipe.resources.reverse_etl_syncs import Definition
+    from airflow_provider_datapipe.runs.models import RunTarget
+    from airflow_provider_datapipe.runs.wait import WaitOutcome
+
+
+#: The most failed records that a request returns.
+_MOST_RECORDS = 100
+
+
+class ReverseEtlRunOperator(DatapipeSingleRunOperator):
+    """
+    Run a reverse ETL sync, and wait for the end of the run.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param max_failed_rows: the most rows that the destination may reject without a failure of the task.
+    :param retry_failed_records: records that failed in earlier runs and that this run sends again: True for all, or a
+        list of IDs. A template may render to the text of either, such as ``['a', 'b']``. (templated)
+    :param show_failed_records: number of rejected records to show with IDs and reasons in the log, in the error and in
+        notifications, at most 100. Set it to 0 if the records are confidential.
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/request_run" and "POST /reverse_etl_failed_records/retry".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeRunOperator.template_fields,
+        "reverse_etl_sync_id",
+        "retry_failed_records",
+    )
+    kind = "reverse_etl"
+    asset_kind = "reverse_etl"
+    asset_argument = "reverse_etl_sync_id"
+    endpoints = (
+        "reverse_etl_syncs.request_run",
+        "reverse_etl_failed_records.retry",
+        "reverse_etl_failed_records.retry_all",
+    )
+
+    def __init__(
+        self,
+        *,
+        reverse_etl_sync_id: str,
+        max_failed_rows: int = 0,
+        retry_failed_records: bool | list[str] | str = False,
+        show_failed_records: int = 10,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if max_failed_rows < 0:
+            raise ValueError(f"max_failed_rows must be 0 or more, not {max_failed_rows}")
+        if not 0 <= show_failed_records <= _MOST_RECORDS:
+            raise ValueError(f"show_failed_records must be 0 to {_MOST_RECORDS}, not {show_failed_records}")
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.max_failed_rows = max_failed_rows
+        self.retry_failed_records = retry_failed_records
+        self.show_failed_records = show_failed_records
+        self._declare_assets()
+
+    @property
+    def _failed_rows_allowed(self) -> int:
+        return self.max_failed_rows
+
+    def _error_of(self, end: WaitOutcome) -> Exception | None:
+        from airflow_provider_datapipe.runs.results import exception_for
+
+        retries = bool(_records(self.retry_failed_records))
+        return exception_for(end, max_failed_rows=self.max_failed_rows, retries_failed_records=retries)
+
+    @property
+    def _records_shown(self) -> int:
+        return self.show_failed_records
+
+    def _target(self) -> Flow[RunTarget]:
+        from airflow_provider_datapipe.runs.targets import by_id
+
+        options = {"retry_failed_records": _records(self.retry_failed_records)}
+        return by_id("reverse_etl_sync_id", self.reverse_etl_sync_id, options)
+
+
+def _records(value: bool | list[str] | str) -> bool | list[str]:
+    """
+    Parse the rendered arguments.
+
+    :raises ValueError: it is neither True or False nor a list of record ids.
+    """
+    try:
+        read = ast.literal_eval(value) if isinstance(value, str) else value
+    except (ValueError, SyntaxError):
+        read = value
+    if isinstance(read, bool) or (isinstance(read, list) and all(isinstance(each, str) for each in read)):
+        return read
+    raise ValueError(f"retry_failed_records must be True, False or a list of record ids, not {value!r}")
+
+
+def _at_most_one(**given: object) -> None:
+    if all(value is not None for value in given.values()):
+        raise ValueError(f"give one of {' and '.join(given)}, or neither")
+
+
+class _ReverseEtlDefinitionOperator(ReactivatingOperator):
+    """Base of operators that change the definition of a sync. They restore its activation, however the task ends."""
+
+    def __init__(
+        self,
+        *,
+        object_type_id: str | None = None,
+        object_type_name: str | None = None,
+        operation: dict[str, Any] | str | None = None,
+        sync_interval: str | None = None,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        settings: dict[str, Any] | str | None = None,
+        wait_for_run: Duration = 600,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        _at_most_one(object_type_id=object_type_id, object_type_name=object_type_name)
+        _at_most_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.object_type_id = object_type_id
+        self.object_type_name = object_type_name
+        self.operation = operation
+        self.sync_interval = sync_interval
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+        self.settings = settings
+        self.wait_for_run = wait_for_run
+
+    def _definition(self) -> Definition:
+        from airflow_provider_datapipe.resources.reverse_etl_syncs import Definition
+
+        return Definition(
+            object_type_id=self.object_type_id,
+            object_type_name=self.object_type_name,
+            operation=self.operation,
+            sync_interval=self.sync_interval,
+            orchestration_id=self.orchestration_id,
+            orchestration_name=self.orchestration_name,
+            settings=self.settings,
+        )
+
+
+class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
+    """
+    Create a reverse ETL sync. It is active immediately.
+
+    A sync has no name: its source, destination connection and object type identify it. If several syncs have the same,
+    the task fails and lists their IDs.
+
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
+
+    :param source_id: ID of the transform or the raw view that it reads; or set ``transform_name``. (templated)
+    :param transform_name: name of the source transform. (templated)
+    :param folder_path: folder of the transform, if its name is not unique. (templated)
+    :param destination_connection_id: ID of the connection that it writes to; or set ``destination_connection_label``.
+        (templated)
+    :param destination_connection_label: label of the destination connection. (templated)
+    :param object_type_id: ID of the kind of object that it writes; or set ``object_type_name``. (templated)
+    :param object_type_name: name of the object type at the destination. (templated)
+    :param operation: ``mode`` (``insert``, ``update``, ``upsert`` or ``mirror``) and ``mappings``, each with
+        ``source_property_id``, ``destination_property_id`` and optionally ``primary_key``; or its JSON.
+        (templated)
+    :param sync_interval: cron expression of five fields, UTC; required without an orchestration. (templated)
+    :param orchestration_id: ID of the orchestration that it runs with; or set ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
+    :param settings: settings of the destination, or their JSON. Results never contain them, but the rendered templates
+        of the task show the given values. (templated)
+    :param if_exists: policy if the sync exists: ``update`` it like :class:`ReverseEtlSyncUpdateOperator`, ``keep`` it
+        unchanged, or ``fail``. An existing sync stays active or inactive. (templated)
+    :param wait_for_run: duration of the wait for the end of a run for which the service refuses an update. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "source_id",
+        "transform_name",
+        "folder_path",
+        "destination_connection_id",
+        "destination_connection_label",
+        "object_type_id",
+        "object_type_name",
+        "operation",
+        "sync_interval",
+        "orchestration_id",
+        "orchestration_name",
+        "settings",
+        "if_exists",
+        "wait_for_run",
+    )
+    endpoints = (
+        "reverse_etl_syncs.create",
+        "reverse_etl_syncs.update",
+        "reverse_etl_syncs.activate",
+        "reverse_etl_syncs.deactivate",
+    )
+
+    def __init__(
+        self,
+        *,
+        operation: dict[str, Any] | str,
+        source_id: str | None = None,
+        transform_name: str | None = None,
+        folder_path: str | None = None,
+        destination_connection_id: str | None = None,
+        destination_connection_label: str | None = None,
+        object_type_id: str | None = None,
+        object_type_name: str | None = None,
+        sync_interval: str | None = None,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        settings: dict[str, Any] | str | None = None,
+        if_exists: Literal["update", "keep", "fail"] = "update",
+        wait_for_run: Duration = 600,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            object_type_id=object_type_id,
+            object_type_name=object_type_name,
+            operation=operation,
+            sync_interval=sync_interval,
+            orchestration_id=orchestration_id,
+            orchestration_name=orchestration_name,
+            settings=settings,
+            wait_for_run=wait_for_run,
+            **kwargs,
+        )
+        exactly_one(source_id=source_id, transform_name=transform_name)
+        exactly_one(
+            destination_connection_id=destination_connection_id,
+            destination_connection_label=destination_connection_label,
+        )
+        exactly_one(object_type_id=object_type_id, object_type_name=object_type_name)
+        if folder_path is not None and transform_name is None:
+            raise ValueError("folder_path goes with transform_name")
+        if sync_interval is None:
+            exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.source_id = source_id
+        self.transform_name = transform_name
+        self.folder_path = folder_path
+        self.destination_connection_id = destination_connection_id
+        self.destination_connection_label = destination_connection_label
+        self.if_exists = if_exists
+
+    def _change(self) -> Flow[Change]:
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
+
+        return reverse_etl.create(
+            source_id=self.source_id,
+            transform_name=self.transform_name,
+            folder_path=self.folder_path,
+            connection_id=self.destination_connection_id,
+            connection_label=self.destination_connection_label,
+            wanted=self._definition(),
+            if_exists=self.if_exists,
+            earlier=self._earlier,
+            wait_for_run=whole_seconds("wait_for_run", self.wait_for_run),
+        )
+
+
+class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
+    """
+    Change a reverse ETL sync. Omitted fields keep their values.
+
+    The service changes only inactive syncs. The operator deactivates the sync, changes it, and activates it again if it
+    was active: also if the change is refused or gets no response, if the task is stopped or times out, and, with
+    Airflow 3.3 or later, in a retry after the worker was killed. Without differences, nothing is changed.
+
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param object_type_id: ID of the kind of object that it is to write; or set ``object_type_name``. (templated)
+    :param object_type_name: name of the object type at the destination. (templated)
+    :param operation: complete ``mode`` and ``mappings``, or their JSON. (templated)
+    :param sync_interval: cron expression of five fields, UTC. Without an orchestration, the sync is detached from its
+        orchestration. (templated)
+    :param orchestration_id: id of the orchestration that it is to run with, in place of its ``sync_interval``; or give
+        ``orchestration_name``. (templated)
+    :param orchestration_name: name of the new orchestration. (templated)
+    :param settings: complete settings of the destination, or their JSON. Results never contain them, but the rendered
+        templates of the task show the given values. (templated)
+    :param enabled: activate or deactivate the sync; None to keep its state. (templated)
+    :param wait_for_run: duration of the wait for the end of a run for which the service refuses the update. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "reverse_etl_sync_id",
+        "object_type_id",
+        "object_type_name",
+        "operation",
+        "sync_interval",
+        "orchestration_id",
+        "orchestration_name",
+        "settings",
+        "enabled",
+        "wait_for_run",
+    )
+    endpoints = ("reverse_etl_syncs.update", "reverse_etl_syncs.activate", "reverse_etl_syncs.deactivate")
+
+    def __init__(
+        self,
+        *,
+        reverse_etl_sync_id: str,
+        object_type_id: str | None = None,
+        object_type_name: str | None = None,
+        operation: dict[str, Any] | str | None = None,
+        sync_interval: str | None = None,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        settings: dict[str, Any] | str | None = None,
+        enabled: bool | str | None = None,
+        wait_for_run: Duration = 600,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            object_type_id=object_type_id,
+            object_type_name=object_type_name,
+            operation=operation,
+            sync_interval=sync_interval,
+            orchestration_id=orchestration_id,
+            orchestration_name=orchestration_name,
+            settings=settings,
+            wait_for_run=wait_for_run,
+            **kwargs,
+        )
+        schedule = (sync_interval, orchestration_id, orchestration_name)
+        given = (object_type_id, object_type_name, operation, *schedule, settings, enabled)
+        if all(value is None for value in given):
+            raise ValueError("there is nothing to change: give what it is to do, its schedule, settings or enabled")
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.enabled = enabled
+
+    def _change(self) -> Flow[Change]:
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
+
+        return reverse_etl.update(
+            self.reverse_etl_sync_id,
+            self._definition(),
+            enabled=self.enabled,
+            earlier=self._earlier,
+            wait_for_run=whole_seconds("wait_for_run", self.wait_for_run),
+        )
+
+
+class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
+    """
+    Activate a reverse ETL sync, so that it runs on its schedule. Succeeds if it is active.
+
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/activate".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id")
+    endpoints = ("reverse_etl_syncs.activate",)
+
+    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+
+    def _change(self) -> Flow[Change]:
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
+
+        return reverse_etl.switch(self.reverse_etl_sync_id, on=True)
+
+
+class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
+    """
+    Deactivate a reverse ETL sync. Succeeds if it is inactive. An active run continues.
+
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/deactivate".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id")
+    endpoints = ("reverse_etl_syncs.deactivate",)
+
+    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+
+    def _change(self) -> Flow[Change]:
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
+
+        return reverse_etl.switch(self.reverse_etl_sync_id, on=False)
+
+
+class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
+    """
+    Delete a reverse ETL sync. Its records stay at the destination.
+
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param if_missing: policy if the sync does not exist: ``succeed`` or ``fail``. (templated)
+
+    .. seealso:: interface.md, "DELETE /reverse_etl_syncs/{id}".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id", "if_missing")
+    endpoints = ("reverse_etl_syncs.delete",)
+
+    def __init__(
+        self, *, reverse_etl_sync_id: str, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.if_missing = if_missing
+
+    def _change(self) -> Flow[Change]:
+        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
+
+        return reverse_etl.delete(self.reverse_etl_sync_id, self.if_missing)

@@ -1,0 +1,375 @@
+"""Operators that publish, deploy, change and delete transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from airflow_provider_datapipe.arguments import exactly_one
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator, is_retry
+from airflow_provider_datapipe.operators.query_previews import DatapipeSqlOperator
+from airflow_provider_datapipe.operators.task_state import task_state_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.flows import Flow
+    from airflow_provider_datapipe.resources.base import Change
+    from airflow_provider_datapipe.resources.transforms import DeployResult
+    from airflow_provider_datapipe.runs.batch import Batch
+    from airflow_provider_datapipe.runs.models import RunTarget
+
+
+class TransformPublishOperator(DatapipeSingleRunOperator):
+    """
+    Publish a transform, and wait until its view or table is there.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`; a materialization has no run id and no
+    times.
+
+    :param transform_id: ID of the transform; or set ``transform_name``. (templated)
+    :param transform_name: name of the transform. (templated)
+    :param folder_path: the folder of the name; None to search all folders. (templated)
+    :param materialization: ``view`` or ``table``; None for the transform's own. (templated)
+    :param version_id: an older version of its SQL; None for the latest. (templated)
+    :param new_name: publish it under this name; None for its own. (templated)
+    :param new_folder_path: publish it in this folder; None for the one that it is in. (templated)
+
+    .. seealso:: interface.md, "POST /transforms/{id}/publish".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeRunOperator.template_fields,
+        "transform_id",
+        "transform_name",
+        "folder_path",
+        "materialization",
+        "version_id",
+        "new_name",
+        "new_folder_path",
+    )
+    kind = "transform"
+    asset_kind = "transform"
+    asset_argument = "transform_id"
+    endpoints = ("transforms.publish",)
+
+    def __init__(
+        self,
+        *,
+        transform_id: str | None = None,
+        transform_name: str | None = None,
+        folder_path: str | None = None,
+        materialization: Literal["view", "table"] | None = None,
+        version_id: str | None = None,
+        new_name: str | None = None,
+        new_folder_path: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(transform_id=transform_id, transform_name=transform_name)
+        if folder_path is not None and transform_name is None:
+            raise ValueError("folder_path says where transform_name is looked up; to move it, give new_folder_path")
+        self.transform_id = transform_id
+        self.transform_name = transform_name
+        self.folder_path = folder_path
+        self.materialization = materialization
+        self.version_id = version_id
+        self.new_name = new_name
+        self.new_folder_path = new_folder_path
+        self._declare_assets()
+
+    def _target(self) -> Flow[RunTarget]:
+        from airflow_provider_datapipe.runs.targets import required, transform_target
+
+        if self.materialization not in (None, "view", "table"):
+            raise ValueError(f"materialization must be 'view' or 'table', not {self.materialization!r}")
+        overrides = {
+            "materialization": self.materialization,
+            "version_id": self.version_id,
+            "folder_path": self.new_folder_path,
+            "name": self.new_name,
+        }
+        options = {key: required(key, value) for key, value in overrides.items() if value is not None}
+        return transform_target(self.transform_id, self.transform_name, self.folder_path, options)
+
+    def _lineage_version(self) -> str | None:
+        return self.version_id
+
+
+class TransformRematerializeOperator(DatapipeSingleRunOperator):
+    """
+    Build a published transform again, as it is, and wait until its view or table is there.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`; a materialization has no run id and no
+    times.
+
+    :param transform_id: ID of the transform; or set ``transform_name``. (templated)
+    :param transform_name: name of the transform. (templated)
+    :param folder_path: the folder of the name; None to search all folders. (templated)
+
+    .. seealso:: interface.md, "POST /transforms/{id}/rematerialize".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeRunOperator.template_fields,
+        "transform_id",
+        "transform_name",
+        "folder_path",
+    )
+    kind = "transform"
+    asset_kind = "transform"
+    asset_argument = "transform_id"
+    endpoints = ("transforms.rematerialize",)
+    result_verb = "was rebuilt"
+
+    def __init__(
+        self,
+        *,
+        transform_id: str | None = None,
+        transform_name: str | None = None,
+        folder_path: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(transform_id=transform_id, transform_name=transform_name)
+        self.transform_id = transform_id
+        self.transform_name = transform_name
+        self.folder_path = folder_path
+        self._declare_assets()
+
+    def _target(self) -> Flow[RunTarget]:
+        from airflow_provider_datapipe.runs.targets import transform_target
+
+        return transform_target(self.transform_id, self.transform_name, self.folder_path, {"rematerialize": True})
+
+    def _lineage_version(self) -> str | None:
+        return "published"
+
+
+class TransformDeployOperator(DatapipeSqlOperator):
+    """
+    Deploy a transform: create it, or update the fields that differ. Without differences, nothing is changed.
+
+    Then it is published if its publication differs, and the task waits until its view or table exists. The folder and
+    the name identify the transform.
+
+    Returns a :class:`~airflow_provider_datapipe.resources.transforms.DeployResult`: the result of the build, and the
+    changes of this try.
+
+    :param name: name of the transform. (templated)
+    :param sql_template: one SELECT, or the path of a ``.sql`` file. Airflow renders names of its context, such as
+        ``{{ ds }}``; the service resolves other references, such as ``{{raw.stripe.payments}}``. (templated)
+    :param folder_path: the folder of the transform, such as ``analytics/marketing``; empty for none. (templated)
+    :param materialization: ``view`` or ``table``; None to keep it, or for the default. (templated)
+    :param documentation: description of the transform; None to keep the current one. (templated)
+    :param cron_expression: schedule of a published table, cron expression of five fields, UTC; ``none`` for no
+        schedule; None to keep the current one. It is set after the table was built. (templated)
+    :param publish: publish the transform as well; with False, a draft stays a draft, and the warehouse keeps an earlier
+        publication. (templated)
+
+    .. seealso:: interface.md, "POST /transforms", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeSqlOperator.template_fields,
+        "name",
+        "sql_template",
+        "folder_path",
+        "materialization",
+        "documentation",
+        "cron_expression",
+        "publish",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"sql_template": "sql"}
+    kind = "transform"
+    asset_kind = "transform"
+    endpoints = ("transforms.create", "transforms.update", "transforms.publish")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        sql_template: str,
+        folder_path: str = "",
+        materialization: Literal["view", "table"] | None = None,
+        documentation: str | None = None,
+        cron_expression: str | None = None,
+        publish: bool | str = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.name = name
+        self.sql_template = sql_template
+        self.folder_path = folder_path
+        self.materialization = materialization
+        self.documentation = documentation
+        self.cron_expression = cron_expression
+        self.publish = publish
+        self._declare_assets()
+
+    def execute(self, context: Context) -> DeployResult:
+        """
+        Deploy the transform.
+
+        :raises DatapipeError: the service refused, could not be reached, or the build failed.
+        :raises ValueError: if a rendered argument is invalid.
+        """
+        self._records, self._is_retry = task_state_of(context), is_retry(context)
+        result: DeployResult = super().execute(context)
+        return result
+
+    def _begin(self) -> Flow[Batch]:
+        from airflow_provider_datapipe.resources.template_values import flag
+        from airflow_provider_datapipe.resources.transforms import deploy, desired
+
+        wanted = desired(
+            name=self.name,
+            folder_path=self.folder_path,
+            sql_template=self.sql_template,
+            materialization=self.materialization,
+            documentation=self.documentation,
+            cron_expression=self.cron_expression,
+        )
+        publish = flag("publish", self.publish)
+        return deploy(wanted, publish=publish, records=self._records, resend=self._is_retry)
+
+    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+        return self.kind, batch.note["transform_id"]
+
+    def _lineage_queries(self) -> dict[str, str]:
+        return {"sql_template": self.sql_template}
+
+    def _go_on(self, batch: Batch) -> Flow[None]:
+        from airflow_provider_datapipe.resources.transforms import conclude
+
+        return conclude(batch)
+
+    def _finish(self, batch: Batch) -> tuple[DeployResult, Exception | None]:
+        from airflow_provider_datapipe.resources.transforms import result_of_deployment
+
+        result, error = result_of_deployment(batch)
+        self.log.info("transform %s %s: %s.", result["name"], result["resource_id"], result["action"])
+        for warning in batch.note.get("warnings", ()):
+            self.log.warning("%s", warning)
+        return result, error
+
+
+class DatapipeTransformOperator(DatapipeChangeOperator):
+    """
+    Base of operators that change one transform.
+
+    :param transform_id: ID of the transform; or set ``transform_name``. (templated)
+    :param transform_name: name of the transform. (templated)
+    :param folder_path: the folder of the name; None to search all folders. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "transform_id",
+        "transform_name",
+        "folder_path",
+    )
+
+    def __init__(
+        self,
+        *,
+        transform_id: str | None = None,
+        transform_name: str | None = None,
+        folder_path: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(transform_id=transform_id, transform_name=transform_name)
+        self.transform_id = transform_id
+        self.transform_name = transform_name
+        self.folder_path = folder_path
+
+
+class TransformDeleteOperator(DatapipeTransformOperator):
+    """
+    Delete a transform, and its view or table. Resources that read it fail from then on.
+
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
+
+    :param if_missing: policy if the transform does not exist: ``succeed`` or ``fail``. (templated)
+
+    .. seealso:: interface.md, "DELETE /transforms/{id}".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeTransformOperator.template_fields, "if_missing")
+    endpoints = ("transforms.delete",)
+
+    def __init__(self, *, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.if_missing = if_missing
+
+    def _change(self) -> Flow[Change]:
+        from airflow_provider_datapipe.resources import transforms
+
+        return transforms.delete(self.transform_id, self.transform_name, self.folder_path, self.if_missing)
+
+
+class TransformAttachOperator(DatapipeTransformOperator):
+    """
+    Attach a published transform to an orchestration, which then builds it instead of its own schedule.
+
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
+
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
+
+    .. seealso:: interface.md, "POST /transforms/{id}/orchestration".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeTransformOperator.template_fields,
+        "orchestration_id",
+        "orchestration_name",
+    )
+    endpoints = ("transforms.attach_orchestration",)
+
+    def __init__(
+        self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+
+    def _change(self) -> Flow[Change]:
+        from airflow_provider_datapipe.resources import transforms
+
+        return transforms.attach(
+            self.transform_id,
+            self.transform_name,
+            self.folder_path,
+            orchestration_id=self.orchestration_id,
+            orchestration_name=self.orchestration_name,
+        )
+
+
+class TransformDetachOperator(DatapipeTransformOperator):
+    """
+    Detach a transform from its orchestration. It is built on its own schedule again.
+
+    Without a schedule and ``cron_expression``, it is no longer built automatically.
+    Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
+
+    :param cron_expression: new schedule of a published table, cron expression of five fields, UTC; None to keep the
+        current one. (templated)
+
+    .. seealso:: interface.md, "DELETE /transforms/{id}/orchestration".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeTransformOperator.template_fields, "cron_expression")
+    endpoints = ("transforms.detach_orchestration",)
+
+    def __init__(self, *, cron_expression: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cron_expression = cron_expression
+
+    def _change(self) -> Flow[Change]:
+        from airflow_provider_datapipe.resources import transforms
+
+        return transforms.detach(self.transform_id, self.transform_name, self.folder_path, self.cron_expression)

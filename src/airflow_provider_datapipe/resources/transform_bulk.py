@@ -1,0 +1,412 @@
+"""Deployment of many transforms at once, in the order of their references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypedDict
+
+from airflow_provider_datapipe.api.endpoints import transforms
+from airflow_provider_datapipe.api.errors import (
+    ConflictError,
+    DatapipeError,
+    InvalidInputError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    ServerError,
+    TransportError,
+    in_one_line,
+)
+from airflow_provider_datapipe.api.models.transforms import ReferenceType, Transform
+from airflow_provider_datapipe.flows import gather, send, sleep
+from airflow_provider_datapipe.resources.comparable import not_compared
+from airflow_provider_datapipe.resources.transform_checks import failing
+from airflow_provider_datapipe.resources.transform_folder import (
+    DesiredTransform,
+    reads,
+)
+from airflow_provider_datapipe.resources.transform_orphans import in_order_of_deletion
+from airflow_provider_datapipe.resources.transform_state import (
+    Settings,
+    all_by_path,
+    build_order,
+    orchestrations_of,
+    orphans_of,
+    settings_of,
+)
+from airflow_provider_datapipe.resources.transforms import (
+    BUILT_FROM,
+    CRON_EXPRESSION,
+    KIND,
+    NO_SCHEDULE,
+    SET_CRON,
+    Due,
+    definition_of,
+    differences,
+    due_of,
+    forget,
+    repeatable,
+)
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
+from airflow_provider_datapipe.runs.results import exception_for
+from airflow_provider_datapipe.runs.task_state import TaskState
+from airflow_provider_datapipe.runs.wait import WaitOutcomeReason
+
+#: Maximum number of transforms that one request creates (interface).
+MOST_AT_ONCE = 50
+#: Seconds until the second search for transforms whose creation request got no response.
+_SECOND_POLL = 3
+#: Maximum number of failures in an error message.
+_TOLD = 5
+_BAD = ("failed", "skipped")
+#: Errors that concern a single transform.
+_ABOUT_ONE = (InvalidInputError, InvalidRequestError, NotFoundError, PermissionDeniedError, ConflictError)
+
+
+class ItemResult(TypedDict):
+    """
+    Result of one transform.
+
+    ``result``: ``created``, ``updated``, ``unchanged``, ``failed``, or ``skipped`` because a transform that it reads
+    was not built; ``deleted`` for orphans. ``published``: True if it was published and built. ``error``: reason why it
+    failed or was skipped.
+    """
+
+    id: str | None
+    result: str
+    published: bool
+    error: str | None
+
+
+class BulkResult(TypedDict):
+    """
+    Result of a deployment of many transforms.
+
+    ``outcome``: ``succeeded``, ``partial`` (some were not deployed) or ``failed`` (none was deployed). ``counts``:
+    number of transforms with each result. ``transforms``: an :class:`ItemResult` for each transform, by folder and
+    name.
+    """
+
+    outcome: str
+    counts: dict[str, int]
+    transforms: dict[str, ItemResult]
+
+
+class BulkDeployError(DatapipeError):
+    """Some transforms could not be deployed."""
+
+
+async def begin(
+    desired: Sequence[DesiredTransform],
+    *,
+    publish: bool,
+    records: TaskState,
+    folder_path: str = "",
+    delete_orphans: bool = False,
+    so_far: dict[str, ItemResult] | None = None,
+    resend: bool = False,
+) -> Batch:
+    """
+    Create new transforms, update the fields that differ, and leave the others unchanged.
+
+    :param desired: the desired transforms.
+    :param publish: if True, the transforms whose own ``publish`` is True are also built.
+    :param records: the task state of earlier tries.
+    :param folder_path: folder of the service that contains all desired transforms; empty for all folders.
+    :param delete_orphans: if True, other transforms in that folder or below it are deleted after the deployment
+        succeeded.
+    :param resend: send schedules also if the service does not show them and nothing else differs.
+    :param so_far: receives the result of each transform as soon as it is known, for reports after an error.
+    :returns: a batch with the publications of transforms that do not read others, and notes for :func:`go_on`.
+    :raises CyclicTransformsError: if transforms read one another in a cycle. Nothing was changed.
+    :raises NameLookupError: if an orchestration does not exist or is ambiguous. Nothing was changed.
+    :raises DatapipeError: if the service cannot be reached, or does not accept the key.
+    """
+    references = await send(transforms.available_references())
+    raw = {each.tag for each in references.data if each.type == ReferenceType.RAW_VIEW}
+    read = reads(desired, raw)
+    order = build_order(desired, read)
+    there = await all_by_path()
+    known = await orchestrations_of(desired)
+    ids = {each.path: known.id_of(each.orchestration) for each in desired}
+    items: dict[str, ItemResult] = {} if so_far is None else so_far
+    missing = [each for each in desired if each.path not in there]
+    for first in range(0, len(missing), MOST_AT_ONCE):
+        items |= await _create(missing[first : first + MOST_AT_ONCE])
+    due: dict[str, str] = dict.fromkeys(items, Due.PUBLICATION)
+    present: list[_Present] = []
+    for each in desired:
+        if each.path in there:
+            items[each.path], now = await _change(each, there[each.path], builds=publish and each.publish)
+            due[each.path] = Due.NOTHING
+            present += [] if now is None else [now]
+    # This requires the newest version of each transform: send many requests at the same time.
+    answers = await gather([_due_of(each) for each in present])
+    for each_present, answer in zip(present, answers, strict=True):
+        path = each_present.target.name
+        if isinstance(answer, DatapipeError):
+            items[path] = _item(each_present.target.resource_id, "failed", str(answer))
+            continue
+        due[path] = answer
+        forget(records, each_present.target, is_settled=each_present.is_changed or answer is Due.NOTHING)
+    settings = {
+        each.path: settings_of(
+            each,
+            there[each.path][0] if each.path in there else None,
+            ids[each.path],
+            builds=publish and each.publish,
+            sends_unknown=resend or items[each.path]["result"] != "unchanged" or due[each.path] == Due.PUBLICATION,
+        )
+        for each in desired
+    }
+    unknown = [path for path, each in settings.items() if each.is_unknown]
+    batch = Batch(KIND)
+    building = {each.path for each in desired if publish and each.publish and due[each.path] is not Due.NOTHING}
+    levels_to_build = [[path for path in level if path in building] for level in order]
+    orphans = orphans_of(desired, there, folder_path) if delete_orphans else []
+    batch.note = {
+        "items": {each.path: items[each.path] for each in desired},
+        "reads": read,
+        "due": due,
+        "levels": [level for level in levels_to_build if level],
+        "checks": {each.path: [asdict(check) for check in each.checks] for each in desired if each.checks},
+        "settings": {path: asdict(each) for path, each in settings.items() if not each.is_empty and each.can_be_had},
+        "warnings": [not_compared(CRON_EXPRESSION, unknown, SET_CRON)] if unknown else [],
+        "orphans": (await in_order_of_deletion(orphans, desired, there, raw)) if orphans else [],
+        "deletes": delete_orphans,
+    }
+    await _queue_next(batch)
+    return batch
+
+
+async def go_on(batch: Batch) -> None:
+    """Record the outcomes of builds, and queue the next level. At the end, apply settings and delete orphans."""
+    items: dict[str, ItemResult] = batch.note["items"]
+    by_id = {item["id"]: item for item in items.values() if item["id"] is not None}
+    for end in batch.ended:
+        item, error = by_id[end.reference.resource_id], exception_for(end)
+        if error is not None:
+            item["result"], item["error"] = "failed", in_one_line(error)
+        else:
+            item["published"] = item["published"] or not end.reference.attached
+            batch.note["due"][end.reference.name] = Due.NOTHING
+    in_vain = any(end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT) for end in batch.ended)
+    if in_vain:
+        for path in _flat(batch.note["levels"]):
+            _skip(items[path], "another transform was waited for in vain")
+        batch.note["levels"] = []
+    await _queue_next(batch)
+    if batch.is_over:
+        await _set(batch)
+        await _delete(batch)
+
+
+def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
+    """Return the results of all transforms, and the common error, if any."""
+    items: dict[str, ItemResult] = batch.note["items"]
+    counts = dict.fromkeys(("created", "updated", "unchanged", "failed", "skipped"), 0)
+    if batch.note.get("deletes"):
+        counts["deleted"] = 0
+    for item in items.values():
+        counts[item["result"]] += 1
+    bad = {path: item["error"] for path, item in items.items() if item["result"] in _BAD}
+    outcome = "succeeded" if not bad else "failed" if len(bad) == len(items) else "partial"
+    result = BulkResult(outcome=outcome, counts=counts, transforms=items)
+    if not bad:
+        return result, None
+    reported = [f"{path}: {error}" for path, error in bad.items()][:_TOLD]
+    more = f" | and {len(bad) - _TOLD} more" if len(bad) > _TOLD else ""
+    return result, BulkDeployError(
+        f"{len(bad)} of {len(items)} transforms were not deployed: {' | '.join(reported)}{more}"
+    )
+
+
+def is_anything_changed(items: Mapping[str, ItemResult]) -> bool:
+    """Return True if any definition was created or updated."""
+    return any(item["result"] in ("created", "updated") for item in items.values())
+
+
+def cut_short(
+    items: dict[str, ItemResult], desired: Sequence[DesiredTransform], batch: Batch | None, *, publish: bool
+) -> None:
+    """
+    Complete the results after an error has ended the deployment.
+
+    :param items: known results; modified in place.
+    :param desired: the desired transforms.
+    :param batch: return value of :func:`begin`; None if the error ended that.
+    :param publish: if True, the transforms whose own ``publish`` is True were to be built.
+    """
+    note: dict[str, Any] = {} if batch is None else batch.note
+    for each in desired:
+        item = items.setdefault(each.path, _item(None, "unchanged"))
+        is_due = publish and each.publish and note.get("due", {}).get(each.path) != Due.NOTHING
+        if item["result"] not in _BAD and (item["id"] is None or is_due or each.path in note.get("settings", {})):
+            _skip(item, "the deployment ended before")
+    for orphan in note.get("orphans", []):
+        _skip(
+            items.setdefault(orphan["key"], _item(orphan["id"], "unchanged")),
+            "not deleted, the deployment ended before",
+        )
+
+
+async def _create(missing: Sequence[DesiredTransform]) -> dict[str, ItemResult]:
+    """Create drafts. The service accepts or refuses each one separately."""
+    try:
+        answer = await send(transforms.create_bulk(transforms=[definition_of(each) for each in missing]))
+    except (TransportError, ServerError) as error:
+        if isinstance(error, TransportError) and not error.sent:
+            raise
+        return await _found_after_all(missing, error)
+    return {
+        each.path: _item(result.id, "created") if result.success and result.id else _item(None, "failed", result.error)
+        for each, result in zip(missing, answer.results, strict=True)
+    }
+
+
+async def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) -> dict[str, ItemResult]:
+    """Return the transforms that were created although the response was lost. Raise the error if some are missing."""
+    for pause in (0, _SECOND_POLL):
+        if pause:
+            await sleep(pause)
+        there = await all_by_path()
+        if all(each.path in there for each in missing):
+            return {each.path: _item(there[each.path][0].id, "created") for each in missing}
+    raise error
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """
+    A transform that existed before.
+
+    :param there: its current state on the service.
+    :param target: its ID, and its folder and name.
+    :param is_changed: True if a field was updated.
+    :param is_rebuilt: True if that update requires a new publication.
+    :param builds: True if it is to be built.
+    """
+
+    there: Transform
+    target: RunTarget
+    is_changed: bool
+    is_rebuilt: bool
+    builds: bool
+
+
+async def _change(
+    each: DesiredTransform, found: Sequence[Transform], *, builds: bool
+) -> tuple[ItemResult, _Present | None]:
+    """Update the fields that differ. Return the result and the transform, None if it failed."""
+    if len(found) > 1:
+        ids = ", ".join(sorted(one.id for one in found))
+        return _item(None, "failed", f"there is more than one of it: {ids}. Delete all but one."), None
+    (there,) = found
+    differing = differences(each, there)
+    try:
+        if differing:
+            there = await send(repeatable(transforms.update(there.id, **differing)))
+    except _ABOUT_ONE as error:
+        return _item(there.id, "failed", in_one_line(error)), None
+    is_rebuilt = bool(BUILT_FROM & differing.keys())
+    now = _Present(there, RunTarget(there.id, each.path), bool(differing), is_rebuilt, builds)
+    return _item(there.id, "updated" if differing else "unchanged"), now
+
+
+async def _due_of(now: _Present) -> Due | DatapipeError:
+    """Return the next step for a transform, or the error that prevents its detection."""
+    try:
+        return (await due_of(now.there, is_changed=now.is_rebuilt)) if now.builds else Due.NOTHING
+    except _ABOUT_ONE as error:
+        return error
+
+
+async def _queue_next(batch: Batch) -> None:
+    """Queue the transforms of the next level. Skip those that read a failed or skipped transform."""
+    note = batch.note
+    items: dict[str, ItemResult] = note["items"]
+    while note["levels"] and batch.is_over:
+        ready = []
+        for path in note["levels"].pop(0):
+            item = items[path]
+            if item["result"] == "failed":
+                continue
+            bad = [other for other in note["reads"][path] if items[other]["result"] in _BAD]
+            if bad:
+                _skip(item, f"it reads {' and '.join(bad)}, which {'was' if len(bad) == 1 else 'were'} not built")
+            elif note["due"][path] == Due.PATIENCE:
+                batch.waiting.append(RunRef.to(KIND, RunTarget(str(item["id"]), path), attached=True))
+            else:
+                ready.append(path)
+        # Triggers of an earlier version of the provider have no checks.
+        checks = {path: note.get("checks", {}).get(path, ()) for path in ready}
+        about_what = {path: (str(items[path]["id"]), checks[path]) for path in ready}
+        for path, why in (await failing(about_what)).items():
+            done = f"{items[path]['result']}, but " if items[path]["result"] != "unchanged" else ""
+            items[path]["result"], items[path]["error"] = "failed", f"{done}not published: {why}"
+            ready.remove(path)
+        batch.queued += [RunTarget(str(items[path]["id"]), path) for path in ready]
+
+
+async def _set(batch: Batch) -> None:
+    """Set the schedules and orchestrations of built transforms: only published ones can have them."""
+    items: dict[str, ItemResult] = batch.note["items"]
+    given = batch.note.get("settings", {})
+    for path in list(given):
+        item, settings = items[path], Settings(**given[path])
+        if item["result"] in _BAD or item["id"] is None:
+            continue
+        try:
+            if settings.orchestration_id:
+                await send(
+                    transforms.attach_orchestration(item["id"], orchestration_workflow_id=settings.orchestration_id)
+                )
+            elif settings.orchestration_id is not None:
+                await send(transforms.detach_orchestration(item["id"]))
+            if settings.schedule is not None:
+                cron = None if settings.schedule == NO_SCHEDULE else settings.schedule
+                await send(repeatable(transforms.update(item["id"], cron_expression=cron)))
+        except _ABOUT_ONE as error:
+            item["result"], item["error"] = "failed", f"its schedule or orchestration was not set: {in_one_line(error)}"
+        else:
+            item["result"] = "updated" if item["result"] == "unchanged" else item["result"]
+        del given[path]
+
+
+async def _delete(batch: Batch) -> None:
+    """Delete orphans, unless a transform was not deployed: it may still read them."""
+    items: dict[str, ItemResult] = batch.note["items"]
+    in_vain = any(item["result"] in _BAD for item in items.values())
+    orphans = batch.note.get("orphans", [])
+    while orphans:
+        orphan = orphans[0]
+        item = _item(orphan["id"], "deleted")
+        if in_vain:
+            _skip(item, "not deleted, as something else is not as it is to be")
+        elif orphan["read_by"]:
+            item["result"], item["error"] = "failed", f"not deleted: {', '.join(orphan['read_by'])} reads it"
+        else:
+            try:
+                await send(transforms.delete(orphan["id"]))
+            except NotFoundError:
+                pass
+            except _ABOUT_ONE as error:
+                item["result"], item["error"] = "failed", in_one_line(error)
+        items[orphan["key"]] = item
+        del orphans[0]
+
+
+def _item(transform_id: str | None, result: str, error: str | None = None) -> ItemResult:
+    return ItemResult(id=transform_id, result=result, published=False, error=error)
+
+
+def _skip(item: ItemResult, why: str) -> None:
+    done = {"created": "created, but not published: ", "updated": "updated, but not published: "}
+    item["error"] = done.get(item["result"], "") + why
+    item["result"] = "skipped"
+
+
+def _flat(nested: Iterable[Iterable[Any]]) -> list[Any]:
+    return [each for inner in nested for each in inner]

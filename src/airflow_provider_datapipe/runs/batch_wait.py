@@ -1,0 +1,129 @@
+"""State of the wait for the runs of a batch. Pure: no I/O, and no clock of its own."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
+from airflow_provider_datapipe.runs.log_lines.contact import ContactLog, LogLine
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.wait import RunWait, WaitOutcome, WaitOutcomeReason, WaitPolicy
+
+#: The most seconds until the first poll of a run that is in the way.
+_BLOCKED_PAUSE = 5.0
+#: The most seconds for which the first polls in a triggerer wait, if the clocks of worker and triggerer differ.
+_LONGEST_DELAY = 300.0
+
+
+class BatchWait:
+    """
+    The wait for runs of a batch: until a queued run can be started, or, with an empty queue, until all have ended.
+
+    :param batch: the batch, which is changed in place.
+    :param policy: poll interval and time limits.
+    :param now: current time in seconds since the epoch.
+    """
+
+    __slots__ = ("_batch", "_contact_log", "_targets", "_was_answered", "size")
+
+    def __init__(self, batch: Batch, policy: WaitPolicy, now: float) -> None:
+        self._batch = batch
+        self._contact_log = ContactLog(batch.lost_since)
+        #: True if the wait for the last run ended with an answer of the service.
+        self._was_answered = False
+        #: Number of all runs of the batch.
+        self.size = len(batch.queued) + len(batch.waiting) + len(batch.blocked) + len(batch.ended)
+        #: Target to start when the run has ended; None for the batch's own runs.
+        self._targets: dict[RunWait, RunTarget | None] = {
+            RunWait(reference, policy, now): None for reference in batch.waiting
+        }
+        for each in batch.blocked:
+            watch = RunWait(each.by, policy, now)
+            # This run was polled when the start was refused. Replicas that disagree must not cause a busy loop.
+            watch.was_just_read(now, _BLOCKED_PAUSE)
+            self._targets[watch] = each.target
+        if batch.poll_after is not None:
+            for watch in self._targets:
+                watch.postpone(min(batch.poll_after, now + _LONGEST_DELAY))
+
+    @property
+    def watches(self) -> list[RunWait]:
+        """The waits for the single runs."""
+        return list(self._targets)
+
+    @property
+    def ended(self) -> int:
+        """Number of runs that have ended."""
+        return len(self._batch.ended)
+
+    @property
+    def queued(self) -> int:
+        """Number of queued runs."""
+        return len(self._batch.queued)
+
+    @property
+    def is_over(self) -> bool:
+        """True if a queued run can be started, or no run is left to wait for."""
+        # The batch lists ended runs as active until settle() is called.
+        return not self._targets or self._batch.has_room_beside(len(self._targets))
+
+    def take(self, watch: RunWait, end: WaitOutcome) -> list[RunWait]:
+        """Process the outcome of the wait for one run. Return the other waits that end because of it."""
+        if watch not in self._targets:
+            return []
+        batch, blocked = self._batch, self._targets.pop(watch)
+        in_vain = end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT)
+        self._was_answered = not in_vain
+        if blocked is None:
+            batch.ended.append(end)
+        elif in_vain:
+            reference = RunRef.to(batch.kind, blocked)
+            detail = f"the run before it, {end.reference.run_id}, was waited for in vain ({end.reason})"
+            batch.ended.append(WaitOutcome(WaitOutcomeReason.NOT_STARTED, reference, Outcome.FAILED, detail=detail))
+        else:
+            # The run in the way has ended, with any outcome.
+            batch.queued.insert(0, blocked)
+        if not in_vain:
+            return []
+        # The service cannot be reached or the deadline has passed: do not start further runs.
+        others = {watch: target for watch, target in self._targets.items() if target}
+        reason = f"another run was waited for in vain ({end.reason})"
+        batch.give_up([*batch.queued, *others.values()], reason)
+        for other in others:
+            del self._targets[other]
+        return list(others)
+
+    @property
+    def is_lost(self) -> bool:
+        """True if a loss of contact was logged, but not its end."""
+        return self._contact_log.lost_since is not None
+
+    def contact_line(self, lost: DatapipeError | None, now: float) -> LogLine | None:
+        """
+        Return the log line for a loss of contact or for its end, None if there is nothing new.
+
+        :param lost: the failure while contact with the service is lost, None while there is contact.
+        :param now: current time in seconds since the epoch.
+        """
+        error = lost or next((watch.lost for watch in self._targets if watch.lost), None)
+        if error is not None:
+            return self._contact_log.failed(error, now)
+        if not self.is_lost:
+            return None
+        # Another process may have logged the loss. Then this process has to poll before it can log the end.
+        is_answered = all(watch.was_seen for watch in self._targets) if self._targets else self._was_answered
+        return self._contact_log.answered(now) if is_answered else None
+
+    def write_back(self, asked_until: float = 0.0) -> None:
+        """
+        Write the state of the unfinished runs into the batch.
+
+        :param asked_until: time before which the service does not want to be polled, in seconds since the epoch.
+        """
+        batch = self._batch
+        batch.lost_since = self._contact_log.lost_since
+        batch.waiting = [watch.reference for watch, target in self._targets.items() if target is None]
+        batch.blocked = [
+            WaitingForOtherRun(watch.reference, target) for watch, target in self._targets.items() if target
+        ]
+        batch.poll_after = max([asked_until, *(watch.poll_after or 0.0 for watch in self._targets)]) or None

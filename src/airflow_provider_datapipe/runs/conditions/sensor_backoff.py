@@ -1,0 +1,121 @@
+"""Backoff of a sensor after failed polls, and the errors that end its wait."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+from airflow_provider_datapipe.api.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    DatapipeError,
+    InvalidInputError,
+    InvalidRequestError,
+    PermissionDeniedError,
+)
+from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.runs.bridges import BridgeError
+from airflow_provider_datapipe.runs.errors import LostContactError, RunError
+from airflow_provider_datapipe.runs.log_lines.contact import ContactLog, LogLine
+from airflow_provider_datapipe.runs.missing_runs import GRACE, MissingRun, is_missing
+from airflow_provider_datapipe.runs.names import NameLookupError
+from airflow_provider_datapipe.runs.wait import WaitPolicy
+
+#: The longest interval between two polls of a service that fails, in seconds.
+_LONGEST_BACKOFF = 300.0
+
+
+class SensorBackoff:
+    """
+    Backoff of a sensor, and limit for a loss of contact.
+
+    :param now: current time in seconds since the epoch.
+    :param polled_before: whether another process has polled successfully: then a resource that seems not to exist may
+        come back.
+    :param lost_since: time of a loss of contact that another process has logged, as seconds since the epoch.
+    """
+
+    def __init__(self, now: float, *, polled_before: bool = False, lost_since: float | None = None) -> None:
+        self._contact_log = ContactLog(lost_since)
+        self._contact = now
+        self._failures = 0
+        self._existed = polled_before
+        self._missing: MissingRun | None = None
+        #: True if a poll of this process has succeeded.
+        self.was_answered = False
+
+    @property
+    def lost_since(self) -> float | None:
+        """Time of a loss of contact that was logged, as seconds since the epoch; None if there is contact."""
+        return self._contact_log.lost_since
+
+    def contact_line(self, error: DatapipeError | None, now: float) -> LogLine | None:
+        """
+        Return the log line after a poll, None if there is nothing new.
+
+        :param error: the failure; None if the service has answered.
+        :param now: seconds since the epoch.
+        """
+        if error is None:
+            return self._contact_log.answered(now)
+        if is_missing(error):
+            # The service can be reached, so this is no loss of contact.
+            return logging.WARNING, str(error)
+        return self._contact_log.failed(error, now)
+
+    def answered(self, now: float) -> None:
+        """Process a successful poll."""
+        self._contact, self._failures, self.was_answered = now, 0, True
+        self._existed, self._missing = True, None
+
+    def is_final(self, error: DatapipeError, now: float) -> bool:
+        """
+        Return True if another poll would not help.
+
+        A resource that existed counts as deleted only after repeated answers over a grace period.
+
+        :param error: the failure.
+        :param now: current time in seconds since the epoch.
+        """
+        if not (is_missing(error) and self._existed):
+            return is_final(error, was_answered=self.was_answered)
+        # The service can be reached, so this is no loss of contact.
+        self._contact = now
+        self._missing = self._missing or MissingRun(GRACE, now)
+        return self._missing.is_final(now)
+
+    def failed(self, error: DatapipeError, now: float, interval: float) -> float:
+        """
+        Process a failed poll, and return the seconds until the next one.
+
+        :param error: the failure.
+        :param now: current time in seconds since the epoch.
+        :param interval: seconds between two polls without failures.
+        :raises LostContactError: if the service could not be reached for too long.
+        """
+        if self._missing is not None and is_missing(error):
+            return self._missing.pause(now, random.random())  # noqa: S311 - no secret
+        if now >= self._contact + WaitPolicy().contact_limit:
+            raise LostContactError(
+                f"Contact with the service was lost for {now - self._contact:.0f} s.\n{error}\nCorrect the cause, "
+                "then run this task again."
+            )
+        backoff = min(_LONGEST_BACKOFF, interval * 2.0 ** min(self._failures, 10))
+        self._failures += 1
+        return max(interval, backoff, honored(error) or 0.0)
+
+
+def is_final(error: DatapipeError, *, was_answered: bool) -> bool:
+    """
+    Return True if another poll would not help: a resource does not exist, or a setting is wrong.
+
+    :param error: the failure.
+    :param was_answered: True if an earlier poll has succeeded. Then an authentication error can be temporary, for
+        example while a key is replaced.
+    """
+    if is_missing(error):
+        return True
+    if isinstance(error, BridgeError | InvalidInputError | NameLookupError | RunError):
+        return True
+    set_wrongly = isinstance(error, AuthenticationError | ConfigurationError | PermissionDeniedError)
+    return not was_answered and (set_wrongly or isinstance(error, InvalidRequestError))

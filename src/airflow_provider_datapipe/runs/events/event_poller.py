@@ -1,0 +1,386 @@
+"""
+Shared event poller, one per event loop and connection, for all kinds of events.
+
+One asyncio task per resource polls it for all subscribers. New events go out as a batch to all subscribers that share
+the stream of the poller, and each subscriber takes its own part.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.flows import run_async
+from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
+from airflow_provider_datapipe.runs.events.event_sources import EVENT_SOURCES, EventSource, Subscription, once
+from airflow_provider_datapipe.runs.polling.per_loop import PerLoop, shared
+from airflow_provider_datapipe.runs.polling.shared_client import Reader, SharedClient, until_welcome
+
+log = logging.getLogger(__name__)
+
+#: The longest pause after failed polls, in seconds.
+_LONGEST_PAUSE = 300.0
+#: Seconds between two warnings about the same error.
+_WARN_EVERY = 600.0
+#: Seconds after which a cursor is stored without new events, so that a poller has fewer runs to read after a restart.
+_STORE_EVERY = 600.0
+#: Seconds after which Airflow should have stored an event, if it does not confirm this.
+_STORED_WITHIN = 10.0
+#: Seconds in which Airflow starts a DAG run for an event. Airflow does not pass events to this run that arrive before
+#: it has started, and starts no other run for them: they wait for the next event (seen with Airflow 3.3.2).
+_STARTED_WITHIN = 5.0
+#: Time limit for storing a cursor, in seconds: Airflow does not answer requests that it does not know.
+_STORE_LIMIT = 30.0
+
+
+#: Events for a subscriber, and the cursor to store afterwards; None if the cursor covers events that were not sent yet.
+SubscriberEvents: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any] | None]
+
+
+class Subscriber:
+    """
+    A subscriber.
+
+    :param source: name of the event source.
+    :param key: key of the resource in the event source.
+    :param subscription: subscription with the cursor of the subscriber.
+    :param outcomes: outcomes of runs for which the subscriber gets events.
+    :param poll_interval: seconds between two polls.
+    :param store: function that stores a cursor for the next start; None if cursors are not stored.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        key: str,
+        subscription: Subscription,
+        *,
+        outcomes: Sequence[str],
+        poll_interval: float,
+        store: Callable[[dict[str, Any]], Awaitable[None]] | None,
+    ) -> None:
+        self.unit = (source, key)
+        self.resource_id = subscription.resource_id
+        self.options = subscription.options
+        self.cursor = subscription.cursor
+        self.poll_interval = poll_interval
+        self._outcomes = frozenset(outcomes)
+        self._store = store
+        self._stored_at: float | None = None if subscription.cursor is None else time.monotonic()
+        #: Cursors of events that were sent, but that Airflow may not have stored yet.
+        self._unsure: list[tuple[float, dict[str, Any] | None]] = []
+        self._sent = 0
+        #: The last of several events, which is held back, and the cursor that covers it.
+        self._held: SubscriberEvents | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._gave_at = -_STARTED_WITHIN
+
+    @property
+    def subscription(self) -> Subscription:
+        """Subscription with the current cursor."""
+        return Subscription(self.resource_id, self.cursor, self.options)
+
+    def wanted(self, payloads: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the events whose outcomes the subscriber wants."""
+        return [payload for payload in payloads if payload["outcome"] in self._outcomes]
+
+    def give(
+        self, payloads: list[dict[str, Any]], cursor: dict[str, Any], put: Callable[[EventBatch], None]
+    ) -> SubscriberEvents | None:
+        """
+        Return the events to send now and the cursor that covers them, None if there are no events to send.
+
+        The last of several events in a short time is held back until Airflow has started a DAG run for the others. Then
+        it starts another DAG run, which also gets the events that the first run missed. If further events arrive
+        before, the event is sent with them.
+
+        :param payloads: new events.
+        :param cursor: the cursor that covers them.
+        :param put: function that sends the event that is held back, when its time has come.
+        """
+        if not payloads:
+            return None
+        now, sure = time.monotonic(), None
+        if self._held:
+            (kept, sure) = self._held
+            payloads = [*kept, *payloads]
+        self._forget()
+        *first, last = payloads
+        began = now if first else self._gave_at
+        if began + _STARTED_WITHIN <= now:
+            return self._sending([last], cursor)
+        self._held = ([last], cursor)
+        self._timer = asyncio.get_running_loop().call_later(began + _STARTED_WITHIN - now, self._release, put)
+        return self._sending(first, sure) if first else None
+
+    def _release(self, put: Callable[[EventBatch], None]) -> None:
+        if self._held:
+            payloads, cursor = self._held
+            self._forget()
+            put(EventBatch({self: self._sending(payloads, cursor)}))
+
+    def _sending(self, payloads: list[dict[str, Any]], cursor: dict[str, Any] | None) -> SubscriberEvents:
+        """Count the events as sent: no later cursor may be stored before theirs."""
+        self._sent += 1
+        self._gave_at = time.monotonic()
+        return payloads, cursor
+
+    def leave(self) -> None:
+        """Unsubscribe. Drop the event that is held back: its cursor is not stored, so the next subscriber gets it."""
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._held = self._timer = None
+
+    async def confirmed(self, cursor: dict[str, Any] | None) -> None:
+        """Store the cursor of events that Airflow has stored."""
+        self._sent -= 1
+        await self._keep(cursor)
+
+    def reported(self, cursor: dict[str, Any] | None) -> None:
+        """Remember the cursor of sent events, for an Airflow that does not confirm when it has stored them."""
+        self._unsure.append((time.monotonic(), cursor))
+
+    async def polled(self) -> None:
+        """Store the cursors that are due, after a poll."""
+        now = time.monotonic()
+        sure = [cursor for at, cursor in self._unsure if now - at >= _STORED_WITHIN]
+        if sure:
+            del self._unsure[: len(sure)]
+            self._sent -= len(sure)
+            await self._keep(next((cursor for cursor in reversed(sure) if cursor), None))
+        is_due = self._stored_at is None or now - self._stored_at >= _STORE_EVERY
+        if not self._sent and not self._held and is_due:
+            await self._keep(self.cursor)
+
+    async def _keep(self, cursor: dict[str, Any] | None) -> None:
+        if self._store is None or cursor is None:
+            return
+        try:
+            async with asyncio.timeout(_STORE_LIMIT):
+                await self._store(cursor)
+        except Exception as error:  # noqa: BLE001 - any error of Airflow: without the cursor, events may be repeated
+            log.warning("The cursor can't be stored, so that events may come twice: %s", error)
+        else:
+            self._stored_at = time.monotonic()
+
+
+class EventBatch:
+    """
+    New events for some subscribers.
+
+    :param news: events of each subscriber, and the cursor to store afterwards.
+    """
+
+    def __init__(self, news: dict[Subscriber, SubscriberEvents]) -> None:
+        self._news = news
+        self._taken: list[Subscriber] = []
+
+    def of(self, subscriber: Subscriber) -> list[dict[str, Any]]:
+        """Return the events of a subscriber."""
+        return self._news[subscriber][0] if subscriber in self._news else []
+
+    def take(self, subscriber: Subscriber) -> None:
+        """Mark the events of a subscriber as sent."""
+        if subscriber in self._news:
+            self._taken.append(subscriber)
+
+    async def confirm(self) -> None:
+        """Store the cursors of the sent events, because Airflow has stored these events."""
+        for subscriber in self._taken:
+            await subscriber.confirmed(self._news[subscriber][1])
+
+    def reported(self, subscriber: Subscriber) -> None:
+        """Mark the events of a subscriber as sent, for an Airflow that does not confirm when it has stored them."""
+        if subscriber in self._news:
+            subscriber.reported(self._news[subscriber][1])
+
+
+class _PolledResource:
+    """
+    A resource that is polled, and its subscribers.
+
+    :param poller: the event poller of the connection.
+    :param source: event source of the resource.
+    """
+
+    def __init__(self, poller: EventPoller, source: EventSource) -> None:
+        self._poller = poller
+        self._source = source
+        self._failures = 0
+        self._trouble: tuple[str, float] | None = None
+        self._wake = asyncio.Event()
+        self.subscribers: dict[Subscriber, float] = {}
+        # An own context, because its log lines do not belong to a single trigger.
+        self.task = asyncio.create_task(self._run(), context=contextvars.Context())
+
+    def join(self, subscriber: Subscriber) -> None:
+        """Add a subscriber, and poll immediately."""
+        self.subscribers[subscriber] = 0.0
+        self._source.renew()
+        self._wake.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._wake.clear()
+            await self._sleep(min(self.subscribers.values(), default=time.monotonic()) - time.monotonic())
+            try:
+                await self._poll_once()
+            except Exception as error:  # noqa: BLE001 - Airflow would restart a trigger that raises every few seconds
+                await self._back_off(error)
+            else:
+                self._recover()
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(max(seconds, 0)):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def _poll_once(self) -> None:
+        subscribers = list(self.subscribers)
+        subscriptions = [subscriber.subscription for subscriber in subscribers]
+        now = time.time()
+        async with self._poller.turn(in_doubt=self._failures > 0):
+            news = await run_async(self._source.poll(subscriptions, now), self._poller.send, asyncio.sleep)
+        parts: dict[Subscriber, SubscriberEvents] = {}
+        for subscriber, (payloads, cursor) in zip(subscribers, news, strict=True):
+            if subscriber not in self.subscribers:
+                continue
+            self.subscribers[subscriber] = time.monotonic() + subscriber.poll_interval
+            subscriber.cursor = cursor
+            if part := subscriber.give(subscriber.wanted(payloads), cursor, self._poller.put):
+                parts[subscriber] = part
+        if parts:
+            self._poller.put(EventBatch(parts))
+        for subscriber in subscribers:
+            if subscriber in self.subscribers:
+                await subscriber.polled()
+
+    async def _back_off(self, error: Exception) -> None:
+        what, now = str(error) or type(error).__name__, time.monotonic()
+        if self._trouble is None or self._trouble[0] != what or now - self._trouble[1] >= _WARN_EVERY:
+            self._trouble = (what, now)
+            log.warning("%s %s can't be watched just now: %s", self._source.kind, self._source.key, what)
+        self._failures += 1
+        shortest = min((subscriber.poll_interval for subscriber in self.subscribers), default=1.0)
+        pause = min(_LONGEST_PAUSE, shortest * 2.0 ** min(self._failures - 1, 10))
+        if isinstance(error, DatapipeError) and is_of_connection(error):
+            # The backoff of the connection applies.
+            pause = min(pause, shortest)
+        asked = honored(error) if isinstance(error, DatapipeError) else None
+        await asyncio.sleep(max(pause * random.uniform(0.5, 1), asked or 0))  # noqa: S311 - no secret
+
+    def _recover(self) -> None:
+        if self._trouble is not None:
+            log.info("%s %s is watched again.", self._source.kind, self._source.key)
+        self._failures = 0
+        self._trouble = None
+
+
+class EventPoller:
+    """
+    Event poller of one connection. :func:`shared_event_poller` creates and closes the shared ones.
+
+    :param read: function that reads the Airflow connection.
+    :param name: name of the connection in messages.
+    """
+
+    def __init__(self, read: Reader, name: str = "the Airflow connection") -> None:
+        self._clients = SharedClient(read, name)
+        self._contact = ConnectionBackoff(1)
+        self._one_at_a_time = asyncio.Lock()
+        self._units: dict[tuple[str, str], _PolledResource] = {}
+        self._reports: asyncio.Queue[EventBatch] = asyncio.Queue()
+        #: Number of users.
+        self.users = 0
+
+    async def reports(self) -> AsyncIterator[EventBatch]:
+        """Yield new events, without end."""
+        while True:
+            yield await self._reports.get()
+
+    def put(self, report: EventBatch) -> None:
+        """Add events to the stream."""
+        self._reports.put_nowait(report)
+
+    @property
+    def is_usable(self) -> bool:
+        """True, because subscribers can always join."""
+        return True
+
+    @asynccontextmanager
+    async def joined(self, subscriber: Subscriber) -> AsyncIterator[None]:
+        """Subscribe for the duration of the context. A resource is polled as long as it has subscribers."""
+        unit = self._units.get(subscriber.unit)
+        if unit is None:
+            source, key = subscriber.unit
+            unit = self._units[subscriber.unit] = _PolledResource(self, EVENT_SOURCES[source](key))
+        unit.join(subscriber)
+        try:
+            yield
+        finally:
+            del unit.subscribers[subscriber]
+            subscriber.leave()
+            if not unit.subscribers:
+                # Remove it before the first await, so that a new subscriber creates another one.
+                del self._units[subscriber.unit]
+                await _cancel(unit.task)
+
+    @asynccontextmanager
+    async def turn(self, *, in_doubt: bool) -> AsyncIterator[None]:
+        """
+        Wait until a request may be sent. While the service fails, only one resource is polled at a time.
+
+        :param in_doubt: True if the last poll failed, so that the Airflow connection may have changed.
+        """
+        async with self._one_at_a_time if self._contact.error else nullcontext():
+            await until_welcome(self._contact)
+            await self._clients.open()
+            await self._clients.refresh(in_doubt=in_doubt or self._contact.error is not None)
+            yield
+
+    async def send(self, request: Request[Any]) -> Any:
+        """
+        Send a request.
+
+        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
+        """
+        return await self._clients.ask(once(request), self._contact)
+
+    async def close(self) -> None:
+        """Cancel all tasks, and close the HTTP connections."""
+        for unit in list(self._units.values()):
+            await _cancel(unit.task)
+        await self._clients.close()
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+_POLLERS: PerLoop[EventPoller] = WeakKeyDictionary()
+
+
+def shared_event_poller(conn_id: str, read: Reader) -> AbstractAsyncContextManager[EventPoller]:
+    """
+    Return a context manager for the shared event poller of a connection on the running event loop.
+
+    :param conn_id: ID of the Airflow connection.
+    :param read: function that reads it.
+    """
+    return shared(_POLLERS, conn_id, lambda: EventPoller(read, f"the Airflow connection `{conn_id}`"))

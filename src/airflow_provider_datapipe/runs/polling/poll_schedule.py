@@ -1,0 +1,450 @@
+"""Schedule of polls that covers many runs with few requests. Pure: no I/O, and no clock of its own."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.polling.bulk_status import (
+    BulkStatusRequest,
+    NeedsDirectPoll,
+    StatusFingerprint,
+    bulk_status_for,
+)
+from airflow_provider_datapipe.runs.wait import RunWait, WaitOutcome
+
+log = logging.getLogger(__name__)
+
+WaitOutcomes: TypeAlias = list[tuple[RunWait, WaitOutcome]]
+
+#: The shortest interval between two polls of the same bulk status in seconds, even if waits are added continuously.
+_SHARED_PAUSE = 0.25
+#: Bulk polls without a change, and seconds (with jitter up to twice as many), before a direct poll of the run.
+_CONFIRMATIONS = 10
+_CONFIRM_SECONDS = 120.0
+#: Number of consecutive bulk polls without the state of a run after which the run is polled only directly.
+_STRIKES = 3
+#: Seconds between two checks for waits that ended without an answer.
+_SWEEP = 5.0
+#: The longest time in seconds for which a bulk request that fails is not sent for a run.
+_LONGEST_HOLD = 600.0
+
+
+@dataclass(slots=True, eq=False)
+class _Source:
+    """A request that is repeated, and the waits that need its answers."""
+
+    key: BulkStatusRequest | Request[Any]
+    watches: dict[RunWait, None] = field(default_factory=dict)
+    due: float = math.inf
+    busy: bool = False
+    not_before: float = 0.0
+    #: Number of consecutive failures of a bulk request, and the time of the last one.
+    failures: int = 0
+    failed_at: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class _ScheduledWait:
+    """State of the polls of one run."""
+
+    source: _Source
+    mark: StatusFingerprint | None = None
+    confirmations_left: int = 0
+    confirm_at: float = 0.0
+    strikes: int = 0
+    #: Number of consecutive failures of the bulk request, and the time until which the run is polled directly.
+    failures: int = 0
+    alone_until: float = 0.0
+    #: True if the bulk status has changed in a way that suggests that the run has ended.
+    seems_over: bool = False
+
+
+_Queue: TypeAlias = list[tuple[float, int, _Source]]
+
+
+@dataclass(slots=True, eq=False)
+class PollRequest:
+    """
+    A poll: one request for one or more runs.
+
+    :param request: the request, which the client does not retry.
+    :param watches: the waits that need the answer.
+    :param due: time at which the poll was due. The next interval is counted from it, so that slow answers do not make
+        polls less frequent.
+    """
+
+    request: Request[Any]
+    watches: list[RunWait]
+    source: _Source
+    due: float
+    pages: int = 1
+
+    @property
+    def is_direct(self) -> bool:
+        """True if the request shows one run by itself."""
+        return not isinstance(self.source.key, BulkStatusRequest)
+
+
+class PollSchedule:
+    """
+    Poll schedule of all waits on one connection.
+
+    Equal requests are sent once. Runs that one request shows are polled together (:mod:`.bulk_status`). If the service
+    fails or limits the rate of requests, all polls pause (:mod:`~airflow_provider_datapipe.runs.backoff`).
+
+    The caller sends the request that :meth:`next` returns, and passes its result to :meth:`answered` or :meth:`failed`,
+    which return the ended waits.
+
+    :param most: the most requests at a time.
+    :param jitter: function that returns a number from 0 to 1.
+    """
+
+    def __init__(self, most: int = 1, jitter: Callable[[], float] = random.random) -> None:
+        self.contact = ConnectionBackoff(most, jitter)
+        self._jitter = jitter
+        self._sources: dict[BulkStatusRequest | Request[Any], _Source] = {}
+        self._places: dict[RunWait, _ScheduledWait] = {}
+        # Direct and bulk requests alternate, so that neither kind waits behind a long queue of the other.
+        self._queues: tuple[_Queue, _Queue] = ([], [])
+        self._turn = 0
+        self._numbers = itertools.count()
+        self._more: deque[PollRequest] = deque()
+        self._under_way = 0
+        self._sweep_at = 0.0
+        #: Time of the last successful direct poll.
+        self._shown_at = 0.0
+
+    def __len__(self) -> int:
+        """Return the number of waits."""
+        return len(self._places)
+
+    def add(self, watch: RunWait) -> None:
+        """Add the wait for a run."""
+        source = self._source(bulk_status_for(watch.reference) or _direct(watch))
+        self._places[watch] = _ScheduledWait(source)
+        self._join(source, watch)
+
+    def discard(self, watch: RunWait) -> None:
+        """Remove a wait. The answer to a request that is being sent does not change it."""
+        place = self._places.pop(watch, None)
+        if place is not None:
+            self._leave(place.source, watch)
+
+    def next(self, now: float) -> PollRequest | None:
+        """Return the poll to send now, None if there is none. The caller must report the result of each poll."""
+        if self._under_way >= self.contact.allowed or now < self.contact.paused_until:
+            return None
+        poll = self._next_page(now) or self._next_due(now)
+        if poll is not None:
+            self._under_way += 1
+        return poll
+
+    def is_due(self, now: float) -> bool:
+        """Return True if :meth:`next` may return a poll, or the check for overdue waits is due."""
+        return self._under_way < self.contact.allowed and self.wake_at(now) <= now
+
+    def wake_at(self, now: float) -> float:
+        """Return the time at which to call :meth:`next` and :meth:`overdue` again, unless an answer arrives before."""
+        sweep = self._sweep_at
+        if self._under_way >= self.contact.allowed:
+            return sweep
+        for queue in self._queues:
+            _drop_stale(queue)
+        due = now if self._more else min((queue[0][0] for queue in self._queues if queue), default=math.inf)
+        return min(sweep, max(due, self.contact.paused_until))
+
+    def answered(self, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
+        """Process the answer to a poll, and return the waits that have ended."""
+        self.contact.answered(now)
+        source = poll.source
+        if isinstance(source.key, BulkStatusRequest):
+            ends = self._read_list(source.key, poll, answer, now)
+        else:
+            self._shown_at = now
+            ends = self._read_direct(poll, answer, now)
+        self._finish(poll, now)
+        return ends
+
+    def failed(self, poll: PollRequest, error: DatapipeError, now: float) -> WaitOutcomes:
+        """Process a failed poll, and return the waits that have ended."""
+        of_connection = is_of_connection(error)
+        if of_connection:
+            self.contact.failed(error, now)
+        else:
+            # The failure concerns this request only: the service can be reached.
+            self.contact.answered(now)
+        if isinstance(poll.source.key, BulkStatusRequest):
+            ends = self._failed_shared(poll, error, now, by_itself=not of_connection)
+        else:
+            judged = ((watch, watch.failed(error, now, rarer=not of_connection)) for watch in self._present(poll))
+            ends = self._gather(judged)
+        self._finish(poll, now)
+        return ends
+
+    def overdue(self, now: float) -> WaitOutcomes:
+        """Return the waits that end without an answer: their deadline has passed, or contact is lost."""
+        if now < self._sweep_at:
+            return []
+        self._sweep_at = now + _SWEEP
+        error = self.contact.error
+        # If polls are allowed, a last one decides. Do not wait for one that hangs.
+        patience = 0.0 if now < self.contact.paused_until else _SWEEP
+        return self._gather(
+            (
+                watch,
+                watch.expired(now) or (watch.unreachable(error, now - patience) if error else None),
+            )
+            for watch in self._places
+            # The other waits are not due: a poll has not failed, even if the last answer is old.
+            if watch.due <= now
+        )
+
+    def _next_page(self, now: float) -> PollRequest | None:
+        while self._more:
+            poll = self._more.popleft()
+            if self._present(poll):
+                return poll
+            self._release(poll.source, now)
+        return None
+
+    def _next_due(self, now: float) -> PollRequest | None:
+        while True:
+            popped = self._pop_due(now)
+            if popped is None:
+                return None
+            due, source = popped
+            key = source.key
+            if not isinstance(key, BulkStatusRequest):
+                if all(watch.expired(now) for watch in source.watches):
+                    # None of these waits polls again: end them with overdue().
+                    self._sweep_at = now
+                    self._schedule(source, now + _SWEEP)
+                    return None
+                source.busy = True
+                return PollRequest(key, list(source.watches), source, due)
+            if len(source.watches) >= key.WORTHWHILE:
+                source.busy = True
+                return PollRequest(key.request(), list(source.watches), source, due)
+            for watch in list(source.watches):
+                self._move(watch, _direct(watch))
+
+    def _pop_due(self, now: float) -> tuple[float, _Source] | None:
+        for _ in self._queues:
+            self._turn = 1 - self._turn
+            queue = self._queues[self._turn]
+            _drop_stale(queue)
+            if queue and queue[0][0] <= now:
+                due, _, source = heapq.heappop(queue)
+                source.due = math.inf
+                return due, source
+        return None
+
+    def _read_direct(self, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
+        ends: WaitOutcomes = []
+        for watch in self._present(poll):
+            try:
+                end = watch.seen(KINDS[watch.reference.kind].read(watch.reference, answer), now, poll.due)
+            except Exception as error:  # noqa: BLE001 - an invalid answer concerns only the runs in it
+                failure = error if isinstance(error, DatapipeError) else _unreadable(poll, error)
+                # Poll the run directly until its answer is valid: a list could show it as unchanged forever.
+                if end := watch.failed(failure, now):
+                    ends.append((watch, end))
+                continue
+            if end:
+                ends.append((watch, end))
+                continue
+            place = self._places[watch]
+            place.confirmations_left = _CONFIRMATIONS
+            place.confirm_at = now + _CONFIRM_SECONDS * (1 + self._jitter())
+            if place.seems_over and watch.outcome is Outcome.RUNNING:
+                # The bulk status or the direct answer is out of date: treat the next bulk status as a change.
+                place.mark = ()
+            place.seems_over = False
+            alone = place.strikes >= _STRIKES or now < place.alone_until
+            self._move(watch, (None if alone else bulk_status_for(watch.reference)) or _direct(watch))
+        return self._gather(ends)
+
+    def _read_list(self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
+        try:
+            shown = shared.index(answer)
+        except Exception as error:  # noqa: BLE001 - as in _read_direct
+            return self._failed_shared(poll, _unreadable(poll, error), now, by_itself=True)
+        poll.source.failures = 0
+        return self._read_shared(shared, poll, answer, shown, now)
+
+    def _read_shared(
+        self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, shown: Mapping[str, Any], now: float
+    ) -> WaitOutcomes:
+        ends: WaitOutcomes = []
+        missing: list[RunWait] = []
+        for watch in self._present(poll):
+            place = self._places[watch]
+            place.failures = 0
+            try:
+                item = shared.find(watch.reference, shown)
+                mark = None if item is None else shared.mark(item)
+                is_going = item is not None and shared.is_going(item)
+            except Exception as error:  # noqa: BLE001 - as in _read_direct
+                place.strikes += 1
+                _unreadable(poll, error)
+                self._poll_directly(watch, now)
+                continue
+            if mark is None:
+                missing.append(watch)
+                continue
+            if mark == place.mark and (shared.IS_COMPLETE or place.confirmations_left > 0 or now < place.confirm_at):
+                place.strikes = 0
+                place.confirmations_left -= 1
+                end = watch.unchanged(now, poll.due)
+            else:
+                # A confirmation without a change does not count against the bulk status.
+                place.strikes += mark != place.mark
+                place.seems_over = place.mark not in (None, mark) and not is_going
+                place.mark = mark
+                end = None
+                try:
+                    seen = shared.read(watch.reference, item)
+                    end = None if seen is NeedsDirectPoll.UNCLEAR else watch.seen(seen, now, poll.due)
+                except Exception as error:  # noqa: BLE001 - as in _read_direct
+                    _unreadable(poll, error)
+                    seen = NeedsDirectPoll.UNCLEAR
+                if seen is NeedsDirectPoll.UNCLEAR:
+                    self._poll_directly(watch, now)
+                    continue
+            if end:
+                ends.append((watch, end))
+        self._pursue(shared, poll, answer, missing, now)
+        return self._gather(ends)
+
+    def _failed_shared(self, poll: PollRequest, error: DatapipeError, now: float, *, by_itself: bool) -> WaitOutcomes:
+        source = poll.source
+        ends = self._gather((watch, watch.unreachable(error, now)) for watch in self._present(poll))
+        source.failures += 1
+        # A gateway can reject only this request, while direct polls succeed.
+        by_itself |= source.failures > _STRIKES and self._shown_at > source.failed_at
+        source.failed_at = now
+        watches = self._present(poll)
+        if by_itself:
+            asked = honored(error)
+            for watch in watches:
+                place = self._places[watch]
+                place.alone_until = now + max(min(_LONGEST_HOLD, 2.0 ** min(place.failures, 10)), asked or 0.0)
+                place.failures += 1
+                self._poll_directly(watch, now)
+        elif source.failures >= _STRIKES and watches:
+            # Test with one run if direct polls succeed.
+            self._poll_directly(watches[0], now)
+        return ends
+
+    def _pursue(
+        self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, missing: list[RunWait], now: float
+    ) -> None:
+        """Poll the runs that an answer did not show: with the next page, or directly."""
+        try:
+            following = shared.following(answer, missing=len(missing), pages=poll.pages) if missing else None
+        except Exception as error:  # noqa: BLE001 - as in _read_direct
+            _unreadable(poll, error)
+            following = None
+        if following is not None:
+            self._more.append(PollRequest(following, missing, poll.source, poll.due, poll.pages + 1))
+            return
+        for watch in missing:
+            self._places[watch].strikes += 1
+            self._poll_directly(watch, now)
+
+    def _present(self, poll: PollRequest) -> list[RunWait]:
+        """Return the waits of a poll that still need its answer."""
+        return [
+            watch
+            for watch in poll.watches
+            if (place := self._places.get(watch)) is not None and place.source is poll.source
+        ]
+
+    def _poll_directly(self, watch: RunWait, now: float) -> None:
+        watch.due = now
+        self._move(watch, _direct(watch))
+
+    def _move(self, watch: RunWait, key: BulkStatusRequest | Request[Any]) -> None:
+        place = self._places[watch]
+        if place.source.key == key:
+            return
+        self._leave(place.source, watch)
+        place.source = self._source(key)
+        self._join(place.source, watch)
+
+    def _gather(self, judged: Iterable[tuple[RunWait, WaitOutcome | None]]) -> WaitOutcomes:
+        ends = [(watch, end) for watch, end in judged if end is not None]
+        for watch, _ in ends:
+            self.discard(watch)
+        return ends
+
+    def _source(self, key: BulkStatusRequest | Request[Any]) -> _Source:
+        source = self._sources.get(key)
+        if source is None:
+            source = self._sources[key] = _Source(key)
+        return source
+
+    def _join(self, source: _Source, watch: RunWait) -> None:
+        source.watches[watch] = None
+        self._schedule(source, watch.due)
+
+    def _leave(self, source: _Source, watch: RunWait) -> None:
+        del source.watches[watch]
+        if not source.watches and not source.busy:
+            del self._sources[source.key]
+
+    def _finish(self, poll: PollRequest, now: float) -> None:
+        self._under_way -= 1
+        if not any(more.source is poll.source for more in self._more):
+            self._release(poll.source, now)
+
+    def _release(self, source: _Source, now: float) -> None:
+        """Schedule the next request of a source, or remove it if no wait needs it."""
+        source.busy = False
+        if not source.watches:
+            self._sources.pop(source.key, None)
+            return
+        if isinstance(source.key, BulkStatusRequest):
+            source.not_before = max(source.not_before, now + _SHARED_PAUSE)
+        source.due = math.inf
+        self._schedule(source, min(watch.due for watch in source.watches))
+
+    def _schedule(self, source: _Source, due: float) -> None:
+        due = max(due, source.not_before)
+        if due < source.due and not source.busy:
+            source.due = due
+            queue = self._queues[isinstance(source.key, BulkStatusRequest)]
+            heapq.heappush(queue, (due, next(self._numbers), source))
+
+
+def _drop_stale(queue: _Queue) -> None:
+    """Remove outdated entries from the front of a queue."""
+    while queue and (queue[0][2].due != queue[0][0] or queue[0][2].busy or not queue[0][2].watches):
+        heapq.heappop(queue)
+
+
+def _unreadable(poll: PollRequest, error: Exception) -> ProtocolError:
+    """Return the error for an invalid answer, and log its cause."""
+    unreadable = ProtocolError(f"{poll.request.label}: the answer could not be read ({type(error).__name__}).")
+    log.warning("%s\nReport this as a defect of the provider.", unreadable, exc_info=error)
+    return unreadable
+
+
+def _direct(watch: RunWait) -> Request[Any]:
+    """Return the request that polls one run directly."""
+    # The wait repeats the poll. Retries of the client would delay the other waits.
+    return replace(KINDS[watch.reference.kind].poll_request(watch.reference), once=True)

@@ -1,0 +1,168 @@
+"""Results and errors of a task for the outcomes of its waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_provider_datapipe.api.errors import DatapipeError, one_line
+from airflow_provider_datapipe.flows import send
+from airflow_provider_datapipe.runs.errors import (
+    LostContactError,
+    RunCanceledError,
+    RunError,
+    RunFailedError,
+    RunNotScheduledError,
+    RunPartialError,
+    RunTimeoutError,
+    RunUnknownError,
+    RunVanishedError,
+)
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.log_lines.labels import resource_label
+from airflow_provider_datapipe.runs.models import RunResult, RunState
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
+
+#: The most failed records in a message.
+QUOTED_RECORDS = 3
+_GOES_ON = "The run may still be going: look at it in the service before this task is run again."
+
+
+def build_run_result(end: WaitOutcome) -> RunResult:
+    """Return the result of a run for any outcome."""
+    reference = end.reference
+    known = end.result or RunResult(
+        kind=reference.kind,
+        resource_id=reference.resource_id,
+        name=reference.name,
+        run_id=reference.run_id,
+        status=None,
+        outcome=str(end.outcome),
+        started_at=None,
+        finished_at=None,
+        duration=None,
+        rows_synced=None,
+        rows_failed=None,
+        rows_total=None,
+        attached=reference.attached,
+        error=None,
+    )
+    error = known["error"] or end.detail
+    return RunResult(**{**known, "error": None if error is None else one_line(error)})
+
+
+async def explain(end: WaitOutcome, *, most_records: int = QUOTED_RECORDS) -> WaitOutcome:
+    """
+    Return the outcome with details of the service: the reason of a failure, and failed records.
+
+    If the deadline passed before the first poll (for example, while no triggerer was running), poll once. If a request
+    for details fails, the outcome is returned without them.
+
+    :param end: the outcome.
+    :param most_records: the most failed records to request; 0 for none.
+    """
+    if end.reason is WaitOutcomeReason.TIMEOUT and end.result is None:
+        end = await _last_poll(end)
+    ended_badly = end.reason is WaitOutcomeReason.RUN_OVER and end.outcome is not Outcome.SUCCEEDED
+    if not ended_badly or end.result is None or end.detail is not None or end.records:
+        return end
+    seen = RunState(end.reference, end.outcome, end.result)
+    kind = KINDS[end.reference.kind]
+    try:
+        if most_records:
+            end = replace(end, records=await kind.failed_records(seen, most_records))
+        if end.result and not end.result["error"]:
+            end = replace(end, detail=_quoted(end.records) or await kind.explain(seen))
+    except DatapipeError:
+        return end
+    return end
+
+
+def _quoted(records: list[dict[str, str]]) -> str | None:
+    quoted = "; ".join(f"record {one['record_id']}: {one['error']}" for one in records[:QUOTED_RECORDS])
+    return f"for example {quoted}" if quoted else None
+
+
+async def _last_poll(end: WaitOutcome) -> WaitOutcome:
+    kind = KINDS[end.reference.kind]
+    try:
+        seen = kind.read(end.reference, await send(replace(kind.poll_request(end.reference), once=True)))
+    except DatapipeError:
+        return end
+    reason = WaitOutcomeReason.RUN_OVER if seen.outcome.is_over else end.reason
+    return replace(end, reason=reason, reference=seen.reference, outcome=seen.outcome, result=seen.result)
+
+
+def exception_for(
+    end: WaitOutcome, *, max_failed_rows: int = 0, retries_failed_records: bool = False
+) -> RunError | None:
+    """
+    Return the error of a run, None if it counts as a success.
+
+    The first line of its message is the cause, the others have the details.
+
+    :param end: the outcome.
+    :param max_failed_rows: the most rows that may fail in a run that otherwise succeeded.
+    :param retries_failed_records: True if the run also sends the failed records of earlier runs.
+    """
+    result = build_run_result(end)
+    what = resource_label(end.reference, with_id=True)
+    run = f"\nRun: {result['run_id']}" if result["run_id"] else ""
+    if end.reason is WaitOutcomeReason.SKIPPED:
+        return None
+    if end.reason is not WaitOutcomeReason.RUN_OVER:
+        return _unfinished(end, what, run)
+    match end.outcome:
+        case Outcome.SUCCEEDED:
+            error = None
+        case Outcome.PARTIAL:
+            error = _partial(result, what, run, max_failed_rows, retries=retries_failed_records)
+        case Outcome.CANCELED:
+            error = RunCanceledError(f"{what}: the run was canceled in the service{_reason(result)}.{run}")
+        case Outcome.FAILED:
+            reason = _reason(result) or ".\nThe service gives no reason: look at the run in the service"
+            error = RunFailedError(f"{what}: the run failed{reason}.{run}")
+        case _:
+            error = RunUnknownError(
+                f"{what}: the run ended with the unknown status {result['status']!r}, which does not count as "
+                f"success.{run}\nLook at the run in the service, and for a newer version of the provider."
+            )
+    return error
+
+
+def _partial(result: RunResult, what: str, run: str, allowed: int, *, retries: bool) -> RunError | None:
+    failed = result["rows_failed"]
+    if failed is not None and failed <= allowed:
+        return None
+    again = "run this task again" if retries else "run this task again with retry_failed_records=True"
+    return RunPartialError(
+        f"{what}: {_count(failed)} of {_count(result['rows_total'])} rows failed, {allowed} are allowed"
+        f"{_reason(result)}.{run}\nCorrect the failed records, then {again}."
+    )
+
+
+def _unfinished(end: WaitOutcome, what: str, run: str) -> RunError:
+    detail = (end.detail or "").rstrip(".")
+    if end.reason is WaitOutcomeReason.TIMEOUT:
+        return RunTimeoutError(f"{what}: the run did not end in time; it is {end.outcome}.{run}\n{_GOES_ON}")
+    if end.reason is WaitOutcomeReason.NOT_SCHEDULED:
+        return RunNotScheduledError(
+            f"{what}: a run was requested, but none was scheduled {detail}.\nLook at the schedule of its source in the "
+            "service; a run may still begin."
+        )
+    if end.reason is WaitOutcomeReason.LOST_CONTACT:
+        return LostContactError(f"{what}: contact with the service was lost {detail}.{run}\n{_GOES_ON}")
+    if end.reason is WaitOutcomeReason.VANISHED:
+        return RunVanishedError(
+            f"{what}: the service no longer knows the run.{run}\nIt gave {detail}.\nLook whether it was deleted in the "
+            "service, and whether the connection names the right account."
+        )
+    return RunFailedError(f"{what}: the service did not start a run: {detail}.")
+
+
+def _reason(result: RunResult) -> str:
+    return f": {result['error'].rstrip('.')}" if result["error"] else ""
+
+
+def _count(number: float | None) -> str:
+    return "an unknown number" if number is None else f"{number:,}"

@@ -1,0 +1,1 @@
+"""REST interface: routes, request bodies, response schemas and serializers."""

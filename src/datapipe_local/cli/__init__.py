@@ -1,0 +1,1 @@
+"""Command line: init, serve, reset, status, export, query and schema."""

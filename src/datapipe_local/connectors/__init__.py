@@ -1,0 +1,1 @@
+"""Connectors: sources that streams read from, and destinations that reverse ETL syncs write to."""

@@ -1,0 +1,146 @@
+"""CSV file destinations. They work as JSON Lines destinations with another format."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.common.errors import RunError
+from datapipe_local.connectors.destinations.csv_form import MARK, as_object, as_row, columns_of, raw_rows, text_of
+from datapipe_local.connectors.destinations.jsonl import WRITING, Log, unwritable
+from datapipe_local.connectors.destinations.jsonl_table import JsonLinesTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from datapipe_local.connectors.destinations.base import Outcome, Progress, Record
+    from datapipe_local.connectors.destinations.changes import Changes
+
+Json = dict[str, Any]
+
+
+class CsvLog:
+    """
+    File to which each record is appended as a row.
+
+    The columns are those of its header; in a new file, those of the first record.
+
+    :param path: The file.
+    :param progress: The progress of the run.
+    :raises RunError: the file cannot be written.
+    """
+
+    batch_size = 1_000
+
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self._log = Log(path, progress)
+        self.unanswered = self._log.unanswered
+        self.checkpoint = self._log.checkpoint
+
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Append records.
+
+        :raises RunError: the file cannot be written, or has no column for a property.
+        """
+        with WRITING:
+            # Finish an interrupted write first: it may contain the header.
+            if not self._log.finish(records):
+                self._log.append(records, b"".join(self._rows(records)))
+        return [None] * len(records)
+
+    def _rows(self, records: Sequence[Record]) -> Iterator[bytes]:
+        columns = columns_of(_first_line(self._log.path))
+        if not columns:
+            columns = list(records[0].properties)
+            yield as_row(columns)
+        missing = [name for name in records[0].properties if name not in columns]
+        if missing:
+            raise RunError(
+                f"The destination {self._log.path} has no column {missing[0]!r}: it has {', '.join(columns)}."
+                " Correct the mapping, or add the column there."
+            )
+        for record in records:
+            yield as_row(record.properties.get(name) for name in columns)
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """Refuse deletions: this file is append-only."""
+        return ["Rows are only appended to this file."] * len(records)
+
+    def close(self) -> None:
+        """Do nothing: there are no open resources."""
+
+
+class CsvTable(JsonLinesTable):
+    """
+    File with one row per record, identified by its key: see :class:`JsonLinesTable`.
+
+    All values are text. A property without a column gets a new column after the others.
+    """
+
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Store records to write.
+
+        :raises RunError: they cannot be stored.
+        """
+        return super().send([_as_text(record) for record in records])
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Store records to delete.
+
+        :raises RunError: they cannot be stored.
+        """
+        return super().delete([_as_text(record) for record in records])
+
+    def lines(self) -> Iterator[tuple[bytes, Json | None]]:
+        """Yield the rows of the file, without its header."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            rows = raw_rows(file)
+            columns = columns_of(next(rows, b""))
+            for row in rows:
+                yield row, as_object(columns, row)
+
+    def rewritten(self, changes: Changes) -> Iterator[bytes]:
+        """Yield the new content of the file."""
+        first = _first_line(self.path)
+        before = columns_of(first)
+        columns = [*before, *(name for name in changes.names if name not in before)]
+        if columns == before:
+            yield _ended(first)
+        else:
+            yield (MARK if first.startswith(MARK) else b"") + as_row(columns)
+        for text, line in changes.applied_to(self.lines()):
+            # A row that does not fit the columns stays unchanged.
+            if text is not None and (columns == before or not line):
+                yield _ended(text)
+            else:
+                yield as_row(line.get(name) for name in columns)
+
+
+def _ended(text: bytes) -> bytes:
+    return text if not text or text.endswith(b"\n") else text + b"\n"
+
+
+def _first_line(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return next(raw_rows(file), b"")
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _as_text(record: Record) -> Record:
+    return replace(
+        record,
+        properties={name: text_of(value) for name, value in record.properties.items()},
+        identity={name: text_of(value) for name, value in record.identity.items()},
+    )

@@ -1,6 +1,0 @@
-"""HTTP routes, a thin layer above :mod:`datapipe_local.service`."""
-
-import warnings
-
-# FastAPI sets this alias on every body and pydantic ignores it. The project cannot fix the warning.
-warnings.filterwarnings("ignore", message="The 'alias' attribute with value 'body'")

@@ -1,0 +1,1 @@
+"""Server: application, process, authentication, error responses, logging and the OpenAPI document."""

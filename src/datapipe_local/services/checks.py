@@ -1,0 +1,109 @@
+"""Validation of values that several resources share."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, TypeVar
+
+from datapipe_local.common.errors import BadRequestError
+from datapipe_local.common.names import FILE_ENDINGS
+
+T = TypeVar("T")
+
+_ID = re.compile(r"[A-Za-z0-9._~-]{1,100}")
+_NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}")
+_DEEPEST = 50
+_SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
+# Names of the DuckDB databases that are attached here.
+_DATABASES = frozenset({"system", "temp", "warehouse"})
+
+
+def check_id(field: str, value: str) -> str:
+    """
+    Validate that an ID can be used in a URL path.
+
+    :raises BadRequestError: if the ID is invalid.
+    """
+    if not _ID.fullmatch(value) or value in {".", ".."}:
+        raise BadRequestError(f"{field}: {value[:100]!r} is no id: use letters, digits and ._~- (100 at the most).")
+    return value
+
+
+def check_name(field: str, value: str) -> str:
+    """
+    Validate that a name can be used in references and in SQL.
+
+    :raises BadRequestError: if the name is invalid.
+    """
+    if not _NAME.fullmatch(value) or value.lower() in _SYSTEM_SCHEMAS:
+        raise BadRequestError(
+            f"{field}: {value[:100]!r} is no name: use letters, digits and underscores, first a letter or one"
+            " underscore."
+        )
+    if value.lower() in FILE_ENDINGS:
+        raise BadRequestError(
+            f"{field}: {value!r} is how the names of files end, for which DuckDB would take it: choose another name."
+        )
+    return value
+
+
+def check_schema_name(field: str, value: str) -> str:
+    """
+    Validate a schema name.
+
+    :raises BadRequestError: if the name is invalid, or DuckDB would read it as a database name.
+    """
+    if check_name(field, value).lower() in _DATABASES:
+        raise BadRequestError(f"{field}: {value!r} is what a database of DuckDB's is called: choose another name.")
+    return value
+
+
+def check_json(field: str, value: T) -> T:
+    """
+    Validate that a free-form JSON value can be stored and returned.
+
+    :raises BadRequestError: if the value is nested too deeply, or contains NUL, a lone surrogate or a NaN or infinity.
+    """
+    ahead: list[tuple[Any, int]] = [(value, 0)]
+    while ahead:
+        node, depth = ahead.pop()
+        if depth > _DEEPEST:
+            raise BadRequestError(f"{field}: it is nested more than {_DEEPEST} levels deep: make it flatter.")
+        if isinstance(node, dict):
+            ahead += [(entry, depth + 1) for pair in node.items() for entry in pair]
+        elif isinstance(node, list):
+            ahead += [(entry, depth + 1) for entry in node]
+        elif isinstance(node, str):
+            check_text(field, node)
+        elif isinstance(node, float) and not math.isfinite(node):
+            raise BadRequestError(f"{field}: it holds a number that JSON has not, or that is too large.")
+    return value
+
+
+def check_text(field: str, text: str) -> str:
+    """
+    Validate that a text can be stored and returned.
+
+    :raises BadRequestError: if the text contains a lone surrogate or NUL.
+    """
+    if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
+        raise BadRequestError(f"{field}: it holds half a character or NUL: leave that out.")
+    return text
+
+
+def check_cron(field: str, expression: str) -> str:
+    """
+    Validate a cron expression.
+
+    :raises BadRequestError: if the expression is invalid.
+    """
+    from croniter import croniter
+
+    # Five fields: croniter also accepts a sixth one for seconds, which the service does not support.
+    if len(expression.split()) != 5 or not croniter.is_valid(expression):  # noqa: PLR2004 - number of fields in cron
+        raise BadRequestError(
+            f"{field}: {expression[:100]!r} is no cron expression: give five fields, such as '0 3 * * *'.",
+            error_code="invalid_cron_expression",
+        )
+    return expression

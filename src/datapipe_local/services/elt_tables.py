@@ -1,0 +1,88 @@
+"""Record of the tables that ELT syncs created, and their deferred removal."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from datapipe_local.services import references
+from datapipe_local.warehouse.loads import Loads
+from datapipe_local.warehouse.warehouse import Place, WarehouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+
+    from datapipe_local.services.context import Context
+
+log = logging.getLogger(__name__)
+
+
+def held(context: Context, place: Place, *, wait: bool = True) -> AbstractContextManager[bool]:
+    """
+    Return a context manager that locks a table against concurrent loads and drops.
+
+    With ``wait=False`` it yields False if another thread holds the lock.
+    """
+    return context.loading.of((place.schema.lower(), place.name.lower()), wait=wait)
+
+
+def note(context: Context, sync_id: str, place: Place) -> None:
+    """Record that a sync creates a table. The caller holds the table lock and has not created the table yet."""
+    if _is_doomed(context, place):
+        _drop(context, place)
+    context.store.database.run(
+        "INSERT OR IGNORE INTO elt_tables (elt_sync_id, schema_name, name) VALUES (?, ?, ?)", sync_id, *place
+    )
+
+
+def note_parts(context: Context, sync_id: str, stream_id: str, parts: Iterable[Place]) -> None:
+    """Mark the given places, and no others, as the substream views and the history table of a stream."""
+    context.store.database.run("UPDATE elt_tables SET beside = NULL WHERE beside = ?", stream_id)
+    for place in parts:
+        context.store.database.run(
+            "INSERT INTO elt_tables (elt_sync_id, schema_name, name, beside) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET beside = excluded.beside",
+            sync_id,
+            *place,
+            stream_id,
+        )
+
+
+def doom(context: Context, sync_id: str) -> None:
+    """
+    Mark the tables of a sync for removal.
+
+    Call this in the transaction that deletes the sync, and :func:`drop_doomed` after it.
+    """
+    for row in context.store.database.rows("SELECT schema_name, name FROM elt_tables WHERE elt_sync_id = ?", sync_id):
+        place = Place(row["schema_name"], row["name"])
+        # After a stream was deleted, a transform may have been published under the name of its table.
+        if references.transform_at(context, place) is None:
+            context.store.database.run("INSERT OR IGNORE INTO doomed_tables (schema_name, name) VALUES (?, ?)", *place)
+
+
+def drop_doomed(context: Context) -> None:
+    """
+    Drop the tables that are marked for removal.
+
+    It skips tables that another thread loads; that thread calls this function after the load. If the warehouse fails,
+    for example because the service is stopping, the table is dropped at the next start.
+    """
+    for row in context.store.database.rows("SELECT schema_name, name FROM doomed_tables"):
+        place = Place(row["schema_name"], row["name"])
+        with held(context, place, wait=False) as is_held:
+            if is_held and _is_doomed(context, place):
+                try:
+                    _drop(context, place)
+                except WarehouseError as error:
+                    log.warning("%s is dropped at the next start: %s", place, error)
+
+
+def _is_doomed(context: Context, place: Place) -> bool:
+    return bool(context.store.database.value("SELECT 1 FROM doomed_tables WHERE schema_name = ? AND name = ?", *place))
+
+
+def _drop(context: Context, place: Place) -> None:
+    Loads(context.warehouse).drop(place)
+    context.store.database.run("DELETE FROM doomed_tables WHERE schema_name = ? AND name = ?", *place)

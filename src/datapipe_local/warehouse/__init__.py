@@ -1,0 +1,1 @@
+"""Warehouse: the DuckDB file, loads into it, and queries of users over it."""

@@ -1,0 +1,321 @@
+"""JSON Lines: every line that is not blank is a JSON object, and each of its fields becomes a column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import duckdb
+
+from datapipe_local.common import canonical
+from datapipe_local.warehouse.loading.structure import StructureError
+from datapipe_local.warehouse.loading.types import Typed, described
+from datapipe_local.warehouse.warehouse import literal, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from datapipe_local.warehouse.warehouse import Scan
+
+#: Options that make each field of a row a column, regardless of the number of fields and of their frequency.
+_BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
+_NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
+#: Types to which DuckDB converts other values (true, 2.5, "7") without an error.
+_CONVERTING = frozenset({"BIGINT", "BOOLEAN", "DOUBLE", "HUGEINT"})
+#: DuckDB's default limit of the line length.
+_LONGEST_LINE = 1 << 24
+_CHUNK = 1 << 17
+#: Maps both closing brackets to one character, so that one search finds a trailing comma.
+_BRACKETS = bytes.maketrans(b"]", b"}")
+#: Name that DuckDB gives to a column whose key differs from another key only by case.
+_NUMBERED = re.compile(r"(.+)_\d+")
+#: Integer that a floating-point number may not represent, and number that JSON does not have, in compact JSON.
+_LONG = r"(^|[:\[,])-?[0-9]{16,}($|[,}\]])"
+_NOT_JSON = r"(^|[:\[,])-?((?i)nan|inf|infinity)($|[,}\]])"
+_FAILURES = (
+    duckdb.BinderException,
+    duckdb.ConversionException,
+    duckdb.InvalidInputException,
+    duckdb.NotImplementedException,
+    duckdb.OutOfRangeException,
+)
+_LINE = re.compile(r"in line (\d+)")
+
+
+def readings(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
+    """Return the relations of a file: with types from its beginning, then with types from all of it."""
+    # Files of pushed data are already checked: rows without fields and files without rows are no errors there.
+    fixed: dict[str, Any] = {} if _is_own_file(scan) else {"records": "true"}
+    if "columns" in scan.options:
+        return [scan.sql(**fixed)]
+    with explained(scan):
+        found = described(cursor, scan.sql())
+        if len(found) == 1 and found[0].type.startswith("MAP("):
+            fixed |= _BY_COLUMN
+            described(cursor, scan.sql(**fixed))
+    if scan.options.get("sample_size") == -1:
+        return [scan.sql(**fixed)]
+    return [scan.sql(**fixed), scan.sql(**fixed, sample_size=-1)]
+
+
+def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[str]) -> Sequence[str]:
+    """
+    Return relations that load every value of a file unchanged.
+
+    DuckDB infers types from the first rows, and converts later values without an error: it rounds 2.5 in a column of
+    integers, and drops values of a column whose first rows are null. An additional pass finds such values.
+
+    :param cursor: The cursor that reads the files.
+    :param scan: The files.
+    :param relations: The result of :func:`readings`.
+    :raises StructureError: a line is not one JSON object.
+    """
+    with explained(scan):
+        _check_commas(scan)
+        if "columns" in scan.options:
+            if _suspicions(cursor, scan, [Typed(*each) for each in scan.options["columns"].items()]).empty_row:
+                _check_each_line(scan, only_null=True)
+            return relations
+        found = described(cursor, relations[0])
+        if len(relations) > 1 and any(_NESTED.match(kind) for _, kind in found):
+            relations = relations[1:]
+            found = described(cursor, relations[0])
+        if not _is_own_file(scan):
+            _check_case(cursor, scan, found)
+        suspicions = _suspicions(cursor, scan, found)
+        if suspicions.empty_row and not _is_own_file(scan):
+            _check_each_line(scan, only_null=True)
+        return Readings(cursor, scan, relations, skips_first=suspicions.changed_value)
+
+
+class Readings(Sequence[str]):
+    """
+    Relations of a file. The last one is verified when it is first used.
+
+    :param cursor: The cursor that reads the file.
+    :param scan: The file.
+    :param relations: Relations with types from the beginning of the file, if any, and from all of it.
+    :param skips_first: Only the last relation loads every value unchanged.
+    """
+
+    def __init__(
+        self, cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[str], *, skips_first: bool
+    ) -> None:
+        self._cursor = cursor
+        self._scan = scan
+        *first, self._last = relations
+        self._first = [] if skips_first else first
+
+    @cached_property
+    def _verified(self) -> str:
+        with explained(self._scan):
+            return _exact(self._cursor, self._scan, described(self._cursor, self._last)) or self._last
+
+    def __len__(self) -> int:
+        return len(self._first) + 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[position] for position in range(len(self))[index]]
+        position = range(len(self))[index]
+        return self._first[position] if position < len(self._first) else self._verified
+
+
+def _is_own_file(scan: Scan) -> bool:
+    """Return True for pushed data, whose lines the service has written itself."""
+    return "map_inference_threshold" in scan.options
+
+
+@contextmanager
+def explained(scan: Scan) -> Iterator[None]:
+    """
+    Replace errors of DuckDB, which quote data, with errors that name the line and the reason.
+
+    :raises StructureError: DuckDB refuses a file.
+    """
+    try:
+        yield
+    except _FAILURES as error:
+        _check_each_line(scan)
+        if "Duplicate name" in str(error):
+            raise StructureError("keys of an object within a row differ only by case: rename one of them") from None
+        if "expected records" in str(error):
+            raise StructureError("no row has a field") from None
+        line = _LINE.search(str(error))
+        if "JSON transform error" in str(error) and line is not None:
+            raise StructureError(
+                f"Line {line[1]} has a value that does not fit its column: correct the line, or the option `columns`"
+            ) from None
+        raise
+
+
+def _check_commas(scan: Scan) -> None:
+    """Raise if there is a trailing comma, which DuckDB accepts and JSON does not allow."""
+    for path in scan.paths:
+        before = 0
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                chunk += file.readline(_longest(scan))
+                if b",}" in chunk.translate(_BRACKETS, b" \t\r\n"):
+                    for number, line in enumerate(chunk.split(b"\n"), before + 1):
+                        if b",}" in line.translate(_BRACKETS, b" \t\r"):
+                            _check_line(scan, path, number, line)
+                before += chunk.count(b"\n")
+
+
+class _Suspicions(NamedTuple):
+    """
+    Result of an additional pass over a file.
+
+    :param changed_value: The type of a column changes a value.
+    :param empty_row: A row has no value, for example a line ``null``.
+    """
+
+    changed_value: bool
+    empty_row: bool
+
+
+def _suspicions(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> _Suspicions:
+    changes = [condition for name, kind in columns if (condition := _change(name, kind)) is not None]
+    names = ", ".join(quoted(column.name) for column in columns)
+    row = cursor.execute(
+        f"SELECT bool_or(coalesce({' OR '.join(changes) or 'false'}, false)), bool_or(coalesce({names}, NULL) IS NULL)"  # noqa: S608 - quoted
+        f" FROM {_as_json(scan, columns)}"
+    ).fetchone()
+    return _Suspicions(*map(bool, row or (False, False)))
+
+
+def _change(name: str, kind: str) -> str | None:
+    """Return the condition under which a column type changes the JSON value; None if it never does."""
+    text = f"CAST({quoted(name)} AS VARCHAR)"
+    # Digits and the minus sign sort between these two characters, quotes before them, words and brackets after.
+    number = f"{text} < '-' OR {text} > ':'"
+    if kind in ("BIGINT", "HUGEINT"):
+        return f"{number} OR contains({text}, '.') OR ({text} > '-:' AND {text} < '.')"
+    if kind == "DOUBLE":
+        return (
+            f"{number} OR ({text} > '-:' AND {text} < '.')"
+            f" OR (length({text}) > 15 AND NOT contains({text}, '.'))"
+            f" OR (contains({text}, 'e') AND isinf(TRY_CAST({text} AS DOUBLE)))"
+        )
+    if kind == "BOOLEAN":
+        return f"{text} NOT IN ('true', 'false')"
+    if kind == '"NULL"':
+        return f"{quoted(name)} IS NOT NULL"
+    if _NESTED.match(kind):
+        return f"regexp_matches({text}, {literal(_LONG)}) OR regexp_matches({text}, {literal(_NOT_JSON)})"
+    return None
+
+
+def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> str | None:
+    """Return a relation that keeps all digits; None if the types of the whole file keep them."""
+    source = _as_json(scan, columns)
+    types: dict[str, str] = {}
+    for name, kind in columns:
+        text = f"CAST({quoted(name)} AS VARCHAR)"
+        if kind != "DOUBLE" and not _NESTED.match(kind):
+            continue
+        row = cursor.execute(
+            f"SELECT coalesce(bool_or(regexp_matches({text}, {literal(_LONG)})), false),"  # noqa: S608 - quoted
+            f" coalesce(bool_and(regexp_matches({text}, '^-?[0-9]+$')), false),"
+            f" coalesce(bool_or(regexp_matches({text}, {literal(_NOT_JSON)})"
+            f" OR isinf(TRY_CAST({text} AS DOUBLE)) AND NOT regexp_matches({text}, '^-?[0-9]+$')), false) FROM {source}"
+        ).fetchone()
+        long, whole, impossible = row or (False, False, False)
+        if impossible:
+            _check_each_line(scan)
+        if long and kind != "JSON":
+            types[name] = ("BIGNUM" if whole else "VARCHAR") if kind == "DOUBLE" else "JSON"
+    if not types:
+        return None
+    keys = _keys(cursor, scan)
+    if len({key.lower() for key in keys}) != len(keys):
+        raise StructureError("Keys differ only by case, and an integer has more than 64 bits: rename the keys")
+    read = {name: "JSON" if name in types else _readable(kind) for name, kind in columns}
+    shown = [
+        f"CAST(CAST({quoted(name)} AS VARCHAR) AS {types[name]}) AS {quoted(name)}"
+        if name in types and types[name] != "JSON"
+        else quoted(name)
+        for name, _ in columns
+    ]
+    return f"(SELECT {', '.join(shown)} FROM {scan.sql(**_typed(read))})"  # noqa: S608 - quoted
+
+
+def _readable(kind: str) -> str:
+    return "VARCHAR" if kind == '"NULL"' else kind
+
+
+def _as_json(scan: Scan, columns: list[Typed]) -> str:
+    return scan.sql(**_typed({column.name: "JSON" for column in columns}))
+
+
+def _typed(columns: dict[str, str]) -> dict[str, Any]:
+    """Return the options that read columns of given types without type inference."""
+    return {"auto_detect": False, "columns": columns, "records": "true"}
+
+
+def _check_case(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> None:
+    """Raise if keys differ only by case: a protected column would also be stored under another name."""
+    names = {name.lower() for name, _ in columns}
+    if not any((match := _NUMBERED.fullmatch(name)) and match[1] in names for name in names):
+        return
+    keys = sorted(_keys(cursor, scan))
+    lowered: dict[str, str] = {}
+    for key in keys:
+        if lowered.setdefault(key.lower(), key) != key:
+            raise StructureError(f"The keys {lowered[key.lower()]!r} and {key!r} differ only by case: rename one")
+
+
+def _keys(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
+    source = scan.sql(auto_detect=False, records="false", columns={"json": "JSON"})
+    query = f"SELECT DISTINCT unnest(json_keys(json)) FROM {source}"  # noqa: S608 - quoted
+    return [str(row[0]) for row in cursor.execute(query).fetchall()]
+
+
+def _check_each_line(scan: Scan, *, only_null: bool = False) -> None:
+    """Raise for the first line that is not one JSON object."""
+    for path in scan.paths:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_longest(scan) + 1):
+                number += 1
+                if not only_null or line.strip() == b"null":
+                    _check_line(scan, path, number, line)
+
+
+def _check_line(scan: Scan, path: Path, number: int, line: bytes) -> None:
+    reason = _fault(line, _longest(scan))
+    if reason is not None:
+        of = f" of {scan.name_of(path)}" if len(scan.paths) > 1 else ""
+        raise StructureError(f"Line {number}{of} is not one JSON object: {reason}")
+
+
+def _fault(line: bytes, longest: int) -> str | None:
+    if not line.strip():
+        return None
+    if len(line) > longest:
+        return f"it has more than {longest} bytes, `maximum_object_size`"
+    if b"\0" in line:
+        return "it has a NUL byte"
+    try:
+        value, _ = canonical.parse(line.strip())
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    if not isinstance(value, dict):
+        kinds = {list: "an array", str: "a text", bool: "true or false", type(None): "null"}
+        return f"it is {kinds.get(type(value), 'a number')}"
+    return "a key is empty" if "" in value else None
+
+
+def _longest(scan: Scan) -> int:
+    return int(scan.options.get("maximum_object_size", _LONGEST_LINE))

@@ -1,0 +1,406 @@
+"""Loads of source rows into warehouse tables: full, in slices, or incremental."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+import duckdb
+
+from datapipe_local.warehouse.loading import (
+    csv_errors,
+    csv_files,
+    history,
+    increment,
+    json_lines,
+    protection,
+    substreams,
+)
+from datapipe_local.warehouse.loading.columns import ColumnsError, check_renamed
+from datapipe_local.warehouse.loading.increment import OutdatedError
+from datapipe_local.warehouse.loading.load_options import Manner, Note, Run
+from datapipe_local.warehouse.loading.readable import relations
+from datapipe_local.warehouse.loading.structure import StructureError
+from datapipe_local.warehouse.loading.types import described, has
+from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError, drop, number, quoted, transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from datapipe_local.warehouse.loading.increment import Newest
+    from datapipe_local.warehouse.loading.readable import Readable
+    from datapipe_local.warehouse.warehouse import Warehouse
+
+T = TypeVar("T")
+
+#: Prefix of the staging table of a load in slices. No other table name starts with it.
+_STAGED = "__staged__"
+#: Errors of values that do not fit a column type.
+_MISFITS = (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.OutOfRangeException)
+
+
+class Slice(NamedTuple):
+    """Part of a load: the number of rows it added, and whether it was the last part."""
+
+    rows: int
+    is_last: bool
+
+
+class TableColumn(NamedTuple):
+    """Column of a table, and whether it contains hashes."""
+
+    name: str
+    type: str
+    hashed: bool
+
+
+class TableShape(NamedTuple):
+    """
+    Columns of a table.
+
+    :param columns: The columns.
+    :param rows: The number of rows that the last load moved; None while a load in slices goes on.
+    """
+
+    columns: list[TableColumn]
+    rows: int | None
+
+
+class Told(NamedTuple):
+    """
+    Facts about a load that are stored with its table.
+
+    :param run: The run.
+    :param size: The number of bytes that the run has read at the source.
+    :param mode: The load mode, in the terms of the interface.
+    :param trigger: The reason for a full load, if it is one.
+    :param accepts_columns: The source may share no column name with the table of the previous load.
+    """
+
+    run: Run
+    size: int
+    mode: str
+    trigger: str
+    accepts_columns: bool = False
+
+
+class Loads:
+    """
+    Loads of warehouse tables. Each method changes a table completely or not at all.
+
+    :param warehouse: The warehouse.
+    """
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+
+    def noted(self, place: Place) -> Note | None:
+        """Return the note about the last load of a table, if there is one."""
+        with self._warehouse.cursor() as cursor:
+            return Note.read(cursor, place)
+
+    def shape(self, place: Place) -> TableShape | None:
+        """Return the columns of a table, or None if there is no table. Reads no rows, and does not wait for loads."""
+        # One transaction: a load can replace the table at any time.
+        with self._warehouse.cursor() as cursor, transaction(cursor):
+            if not _exists(cursor, place):
+                return None
+            note = Note.read(cursor, place)
+            hashed = note.hashed if note else set()
+            columns = [TableColumn(*each, each.name.casefold() in hashed) for each in described(cursor, place.sql)]
+            return TableShape(columns, note.rows if note else None)
+
+    def whole(self, place: Place, readable: Readable, manner: Manner, told: Told) -> int:
+        """
+        Replace a table with the rows of its source.
+
+        The types of a CSV file's columns are inferred from its beginning; if a later row does not fit them, from the
+        whole file.
+
+        :param place: The table; it need not exist.
+        :param readable: The source data.
+        :param manner: The load options.
+        :param told: The facts to store with the table.
+        :return: The number of rows.
+        :raises WarehouseError: the source cannot be read; the table is unchanged.
+        """
+
+        def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
+            before = Note.read(cursor, place)
+            query = _query(cursor, relation, readable, manner)
+            _check_columns(cursor, place, relation, readable, manner=manner, told=told)
+            rows = _create(cursor, place, query)
+            _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
+            return rows
+
+        with self._rows_of(place, readable) as (cursor, found):
+            return _most_carefully(cursor, readable, found, load)
+
+    def newest(self, place: Place, manner: Manner) -> Newest | None:
+        """Return the value from which :meth:`added` needs rows, if it can be determined."""
+        with self._warehouse.cursor() as cursor:
+            return increment.newest(cursor, place, manner)
+
+    def added(
+        self, place: Place, readable: Readable, manner: Manner, told: Told, *, since: Newest | None = None
+    ) -> int:
+        """
+        Add the new rows of a source to a table.
+
+        :param since: The value of :meth:`newest` from which the source was read; ``None`` if it was read completely.
+        :return: The number of added or changed rows.
+        :raises OutdatedError: a full load is needed; the table is unchanged.
+        :raises WarehouseError: the source cannot be read; the table is unchanged.
+        """
+
+        def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
+            before = Note.read(cursor, place)
+            if since is not None and increment.newest(cursor, place, manner) != since:
+                raise OutdatedError("its table was changed while its source was read")
+            query = _selected(cursor, relation, readable, manner)
+            increment.check(cursor, place, query, manner)
+            rows = increment.add(cursor, place, query, manner, cautious=cautious)
+            _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
+            return rows
+
+        with self._rows_of(place, readable, manner) as (cursor, found):
+            return _most_carefully(cursor, readable, found, load)
+
+    def first_slice(self, place: Place, readable: Readable, size: int, manner: Manner, told: Told) -> Slice:
+        """
+        Replace a table with the first rows of its source, and stage all rows for :meth:`next_slice`.
+
+        :param size: The largest number of rows of the slice.
+        :return: The slice. If it has all rows, nothing stays staged.
+        :raises WarehouseError: the source cannot be read; the table is unchanged.
+        """
+        staged = _staged(place)
+
+        def stage(cursor: duckdb.DuckDBPyConnection, relation: str) -> int:
+            query = _query(cursor, relation, readable, manner)
+            _check_columns(cursor, place, relation, readable, manner=manner, told=told)
+            return _create(cursor, staged, query)
+
+        with self._rows_of(place, readable) as (cursor, found):
+            # In a transaction of its own: row IDs are final only after the commit.
+            total = _carefully(cursor, readable, found, stage)
+            with transaction(cursor):
+                before = Note.read(cursor, place)
+                if total > size:
+                    return Slice(_create(cursor, place, _part(staged, 0, size)), is_last=False)
+                drop(cursor, place)
+                cursor.execute(f"ALTER TABLE {staged.sql} RENAME TO {quoted(place.name)}")
+                _finish(cursor, place, manner, told, rows=total, before=before)
+                return Slice(total, is_last=True)
+
+    def next_slice(self, place: Place, start: int, size: int | None, manner: Manner, told: Told) -> Slice:
+        """
+        Add the next staged rows. Idempotent: a repetition after a kill adds no row twice.
+
+        :param place: The table.
+        :param start: The number of rows that the previous slices added.
+        :param size: The largest number of rows of the slice; ``None`` for all remaining rows.
+        :param manner: The load options.
+        :param told: The facts to store with the table after the last slice.
+        :raises WarehouseError: the table was changed by others.
+        """
+        staged = _staged(place)
+        with self._warehouse.cursor() as cursor, transaction(cursor):
+            there = _count(cursor, place)
+            if not _exists(cursor, staged):
+                # The last slice was added, and the process was killed before it could record that.
+                return Slice(there - start, is_last=True)
+            total = _count(cursor, staged)
+            end = total if size is None else min(start + size, total)
+            if there == start:
+                cursor.execute(f"INSERT INTO {place.sql} {_part(staged, start, end)}")
+            elif there != end:
+                raise WarehouseError(f"{place} has {there} rows, and not the {start} that were loaded")
+            if end == total:
+                drop(cursor, staged)
+                _finish(cursor, place, manner, told, rows=end - start, before=None)
+            return Slice(end - start, is_last=end == total)
+
+    def parts(self, place: Place) -> list[Place]:
+        """Return the tables and views that belong to a table: its history and its substreams."""
+        with self._warehouse.cursor() as cursor:
+            past = history.history_of(place)
+            return [*([past] if _exists(cursor, past) else []), *substreams.views(cursor, place)]
+
+    def drop(self, place: Place) -> None:
+        """Remove a table, its staging table and its substreams."""
+        with self._warehouse.cursor() as cursor, transaction(cursor):
+            substreams.hide(cursor, place)
+            drop(cursor, place)
+            drop(cursor, _staged(place))
+
+    @contextmanager
+    def _rows_of(
+        self, place: Place, readable: Readable, manner: Manner | None = None
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Sequence[str]]]:
+        """Yield the relations of the source; with load options, those for an incremental load of the present table."""
+        self._warehouse.create_schema(place.schema)
+        with self._warehouse.cursor() as cursor:
+            text = _text(cursor, place, manner) if manner is not None and _exists(cursor, place) else []
+            if manner is not None:
+                # The hash of a value must not depend on the other values of its column.
+                text += manner.selection.hashed
+            with _explained_values(readable), relations(cursor, readable, text) as found:
+                if isinstance(readable, Scan) and readable.reader == "read_json":
+                    yield cursor, json_lines.verified(cursor, readable, found)
+                else:
+                    yield cursor, found
+
+
+@contextmanager
+def _explained_values(readable: Readable) -> Iterator[None]:
+    """Raise a :class:`StructureError` for an error about a value of a CSV file that has a detected type."""
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = csv_errors.explain_value(error, readable)
+        if reason is None:
+            raise
+        raise StructureError(reason) from error
+
+
+def _carefully(
+    cursor: duckdb.DuckDBPyConnection,
+    readable: Readable,
+    found: Sequence[str],
+    load: Callable[[duckdb.DuckDBPyConnection, str], T],
+) -> T:
+    """Load from the first relation that works, each in a transaction. Later relations take more time."""
+    # Look relations up by position, within the transaction: one can require a read of its own.
+    for position in range(len(found) - 1):
+        try:
+            return _loaded(cursor, readable, partial(_load_at, cursor, found, position, load), can_retry=True)
+        except _MISFITS:
+            continue
+        except csv_errors.MisreadError:
+            break
+        except ColumnsError:
+            if not protection.can_gain_columns(readable):
+                raise
+    return _loaded(cursor, readable, partial(_load_at, cursor, found, len(found) - 1, load))
+
+
+def _load_at(
+    cursor: duckdb.DuckDBPyConnection,
+    found: Sequence[str],
+    position: int,
+    load: Callable[[duckdb.DuckDBPyConnection, str], T],
+) -> T:
+    return load(cursor, found[position])
+
+
+def _loaded(
+    cursor: duckdb.DuckDBPyConnection, readable: Readable, load: Callable[[], T], *, can_retry: bool = False
+) -> T:
+    try:
+        with transaction(cursor):
+            with csv_files.verified(cursor, readable):
+                loaded = load()
+            if isinstance(readable, Scan):
+                readable.check()
+            return loaded
+    except duckdb.Error as error:
+        reason = csv_errors.explain(error, readable)
+        if reason is None:
+            raise
+        if can_retry and csv_errors.is_misread(error, readable):
+            raise csv_errors.MisreadError from error
+        # Other column types do not help.
+        raise StructureError(reason) from error
+
+
+class _Loader(Protocol):
+    """Load function. If it is cautious, it turns ambiguous types into text."""
+
+    def __call__(self, cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int: ...
+
+
+def _most_carefully(cursor: duckdb.DuckDBPyConnection, readable: Readable, found: Sequence[str], load: _Loader) -> int:
+    try:
+        return _carefully(cursor, readable, found, load)
+    except _MISFITS:
+        # The cause may not be misread text: similar types do not accept each other's values.
+        return _loaded(cursor, readable, partial(load, cursor, found[-1], cautious=True))
+
+
+def _finish(
+    cursor: duckdb.DuckDBPyConnection,
+    place: Place,
+    manner: Manner,
+    told: Told,
+    *,
+    rows: int,
+    before: Note | None,
+    cautious: bool = False,
+) -> None:
+    """Do the steps that all loads have in common, in the transaction of the load."""
+    history.hide(cursor, place, manner.signature, before.signature if before else None)
+    if manner.keeps_history:
+        history.keep(cursor, place, told.run, cautious=cautious)
+    substreams.show(cursor, place, manner.key)
+    Note(told.run.id, rows, told.size, told.mode, told.trigger, manner.signature).write(cursor, place)
+
+
+def _text(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> list[str]:
+    """Return the columns that must stay text, because they are text with values in the table."""
+    hashed = {name.casefold() for name in manner.selection.hashed}
+    return [
+        name
+        for name, kind in described(cursor, place.sql)
+        if kind == "VARCHAR" and name.casefold() not in hashed and has(cursor, place.sql, f"{quoted(name)} IS NOT NULL")
+    ]
+
+
+def _check_columns(
+    cursor: duckdb.DuckDBPyConnection, place: Place, relation: str, readable: Readable, *, manner: Manner, told: Told
+) -> None:
+    """Raise if the source shares no column name with the table of the previous load, unless the user accepts that."""
+    if told.accepts_columns or not _exists(cursor, place) or not has(cursor, place.sql, "true"):
+        return
+    before, now = ([name for name, _ in described(cursor, each)] for each in (place.sql, relation))
+    check_renamed(before, [*now, *protection.left_out(readable)], hide_names=bool(manner.selection.protected))
+
+
+def _selected(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, manner: Manner) -> str:
+    if manner.selection.is_whole:
+        return f"SELECT * FROM {relation}"  # noqa: S608 - quoted
+    return protection.query_of(cursor, relation, readable, manner.selection)
+
+
+def _query(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, manner: Manner) -> str:
+    query = _selected(cursor, relation, readable, manner)
+    if not manner.key or manner.pointer is None:
+        return query
+    return increment.newest_of_each(query, described(cursor, f"({query})"), manner)
+
+
+def _create(cursor: duckdb.DuckDBPyConnection, place: Place, query: str) -> int:
+    return number(cursor.execute(f"CREATE OR REPLACE TABLE {place.sql} AS {query}"))
+
+
+def _part(staged: Place, start: int, end: int) -> str:
+    # Rows of a table that was created in one statement and never changed are numbered from 0.
+    return f"SELECT * FROM {staged.sql} WHERE rowid >= {start} AND rowid < {end}"  # noqa: S608 - quoted
+
+
+def _count(cursor: duckdb.DuckDBPyConnection, place: Place) -> int:
+    return number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted
+
+
+def _exists(cursor: duckdb.DuckDBPyConnection, place: Place) -> bool:
+    found = cursor.execute(
+        "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database()"
+        " AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)",
+        [*place],
+    ).fetchone()
+    return found is not None
+
+
+def _staged(place: Place) -> Place:
+    return Place(place.schema, f"{_STAGED}{place.name}")

@@ -73,8 +73,6 @@ def test_the_dag_is_given_what_there_is_to_know_of_the_run(airflow: AirflowCompo
     # The same may have come twice, as with any event.
     succeeded = [run for run in runs if run["state"] == "success"]
     payload = airflow.api.xcom(BUILT, succeeded[0]["dag_run_id"], "reported")[0]
-        airflow.api.xcom(BUILT, run["dag_run_id"], "reported")[0] for run in runs if run["state"] == "success"
-    )
     assert (payload["kind"], payload["resource_id"], payload["outcome"]) == ("transform", "numbers", "succeeded")
     assert payload["finished_at"] > "2026"
 

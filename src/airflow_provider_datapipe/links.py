@@ -1,4 +1,4 @@
-"""Links from tasks to pages of the service."""
+"""Display of tasks in Airflow's interface: links to pages of the service, and labels of mapped tasks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from airflow.sdk import BaseOperatorLink
 from airflow_provider_datapipe.arguments import is_literal
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from airflow.sdk import BaseOperator, Context
+    from airflow.sdk import BaseOperator as _Base
     from airflow.sdk.types import TaskInstanceKey
+else:
+    _Base = object
 
 #: Name of each kind's collection in the interface.
 COLLECTIONS = {
@@ -122,3 +127,57 @@ def show_link(task: Any, context: Context, address: str, link: DatapipeLink | No
     setattr(task, link.attribute, address)
     if not is_shown and "ti" in context:
         context["ti"].xcom_push(key=link.xcom_key, value=address)
+
+
+#: Rendered by Airflow before and after the task is executed.
+TEMPLATE = "{{ task.map_label or ti.map_index }}"
+#: Length of Airflow's column for labels.
+_LONGEST = 250
+#: Arguments that identify a resource, in order of precedence.
+_IDENTIFYING: tuple[tuple[str, ...], ...] = (
+    ("stream_id",),
+    ("sync_id", "stream_name"),
+    ("destination_schema_name", "stream_name"),
+    ("reverse_etl_sync_id",),
+    ("sync_id",),
+    ("elt_sync_id",),
+    ("destination_schema_name",),
+    ("transform_id",),
+    ("folder_path", "transform_name"),
+    ("transform_name",),
+    ("folder_path", "name"),
+    ("folder",),
+    ("orchestration_id",),
+    ("orchestration_name",),
+    ("name",),
+    ("connection_label",),
+    ("connection_id",),
+    ("new_label",),
+    ("workspace",),
+    ("endpoint",),
+)
+
+
+class MapLabel(_Base):
+    """Mixin for operators and sensors that sets a default for ``map_index_template`` of mapped tasks."""
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """Map the task, with the name of its resource as the label unless ``map_index_template`` is given."""
+        mapped = super().partial(**kwargs)
+        if mapped.kwargs.get("map_index_template") is None and _candidates(cls.template_fields):
+            mapped.kwargs["map_index_template"] = TEMPLATE
+        return mapped
+
+    @property
+    def map_label(self) -> str | None:
+        """Name or ID of the resource, as the task got it; None if no argument identifies a resource."""
+        for names in _candidates(self.template_fields):
+            values = [getattr(self, name) for name in names]
+            if all(values):
+                return "/".join(str(value).strip("/") for value in values)[:_LONGEST]
+        return None
+
+
+def _candidates(fields: Collection[str]) -> list[tuple[str, ...]]:
+    return [each for each in _IDENTIFYING if set(each) <= set(fields)]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.arguments import CheckedArguments, Duration, check_range, seconds
-from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, address_of, show_link
-from airflow_provider_datapipe.operators.map_label import MapLabel
+from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, MapLabel, address_of, show_link
 
 # The only difference between versions here. common.compat would cost each DAG file three more modules.
 try:
@@ -21,7 +20,6 @@ try:
 except ModuleNotFoundError:  # before Airflow 3.2
     from airflow.configuration import conf
 
-from airflow_provider_datapipe.operators.task_state import task_state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -182,6 +180,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
 
         :raises DatapipeError: if the service refuses a request or cannot be reached, or a run does not succeed.
         """
+        from airflow_provider_datapipe.operators.task_state import task_state_of
         from airflow_provider_datapipe.runs.kinds import KINDS
         from airflow_provider_datapipe.runs.start import resumable_first
 
@@ -363,6 +362,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
     ) -> Any:
         from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
+        from airflow_provider_datapipe.operators.task_state import task_state_of
         from airflow_provider_datapipe.runs.batch_flows import finalize_task_state
         from airflow_provider_datapipe.runs.conflicts import RunSkipped
         from airflow_provider_datapipe.runs.results import explain
@@ -400,6 +400,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
 
     def _carry_out(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> None:
         """Start queued runs and wait until all runs end, in the worker or in the triggerer."""
+        from airflow_provider_datapipe.operators.task_state import task_state_of
         from airflow_provider_datapipe.runs.batch_flows import run_batch, start_queued
         from airflow_provider_datapipe.runs.worker_wait import FIRST_INTERVAL
 

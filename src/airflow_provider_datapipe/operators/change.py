@@ -1,22 +1,22 @@
-"""Base of the operators that change a resource. DAG files import this module, so it imports no large packages."""
+"""Bases of the operators that change a resource. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.arguments import CheckedArguments
-from airflow_provider_datapipe.links import DatapipeLink, address_of, show_link
+from airflow_provider_datapipe.links import DatapipeLink, MapLabel, address_of, show_link
 from airflow_provider_datapipe.operators.base import keep_result
-from airflow_provider_datapipe.operators.map_label import MapLabel
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.resources.base import Change
+    from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs
 
 
 class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
@@ -78,6 +78,68 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
             self.log.info("%s: nothing had to be done.", what)
         for warning in result.get("warnings", ()):
             self.log.warning("%s", warning)
+
+
+class ReactivatingOperator(DatapipeChangeOperator):
+    """Base of operators that deactivate a reverse ETL sync for a change, and activate it again however they end."""
+
+    _under_change: DeactivatedSyncs | None = None
+
+    def execute(self, context: Context) -> Any:
+        """
+        Make the change.
+
+        :raises DatapipeError: if the service rejects the change, or does not respond.
+        :raises ValueError: if a rendered argument is invalid.
+        """
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.operators.task_state import task_state_of
+        from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
+
+        self._under_change = DeactivatedSyncs(task_state_of(context))
+        try:
+            return super().execute(context)
+        except DatapipeError:
+            # The flow of the change has already tried to activate the sync again.
+            raise
+        except BaseException:
+            # Such as a task timeout, which interrupts the flow of the change.
+            self._activate(restore)
+            raise
+
+    def on_kill(self) -> None:
+        """Activate the deactivated syncs again before the process ends."""
+        from airflow_provider_datapipe.resources.reverse_etl_syncs import reactivate
+
+        self._activate(reactivate)
+
+    @property
+    def _earlier(self) -> DeactivatedSyncs:
+        """Syncs that this task and its earlier tries deactivated."""
+        from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs
+        from airflow_provider_datapipe.runs.task_state import NoTaskState
+
+        return self._under_change or DeactivatedSyncs(NoTaskState())
+
+    def _activate(self, flow: Callable[[DeactivatedSyncs], Flow[None]]) -> None:
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+
+        earlier = self._under_change
+        if earlier is None or not earlier.pending:
+            return
+        names = ", ".join(earlier.pending)
+        hook = DatapipeHook(self.datapipe_conn_id)
+        try:
+            hook.run(flow(earlier))
+            self.log.warning("Reverse ETL sync %s is active again, as before this task.", names)
+        except DatapipeError:
+            self.log.exception(
+                "Reverse ETL sync %s was active, and could not be activated again: run this task again, or do it.",
+                names,
+            )
+        finally:
+            hook.close()
 
 
 def is_retry(context: Context) -> bool:

@@ -1,74 +1,20 @@
-"""Query and check operators, and the base of all operators with SQL arguments. Imports no large packages."""
+"""Query and check operators. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_datapipe.links import address_of, show_link
-from airflow_provider_datapipe.operators.base import DatapipeRunOperator
+from airflow_provider_datapipe.operators.transforms import DatapipeSqlOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-    from jinja2 import Environment, Template
 
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.resources.query_previews import QueryResult
     from airflow_provider_datapipe.runs.batch import Batch
-
-
-class DatapipeSqlOperator(DatapipeRunOperator):
-    """
-    Base of operators with SQL arguments, which are text or the path of a ``.sql`` file.
-
-    Jinja expressions and references of the service both have double braces. Airflow renders an expression that begins
-    with a name of the context, such as ``{{ ds }}`` or ``{{ params.day }}``. Other expressions, such as
-    ``{{raw.stripe.payments}}``, stay unchanged for the service. SQL is always rendered to text, also in DAGs that
-    render native objects.
-    """
-
-    template_ext: Sequence[str] = (".sql",)
-    #: Template fields that contain SQL.
-    sql_fields: ClassVar[tuple[str, ...]] = ("sql_template",)
-
-    def _do_render_template_fields(
-        self,
-        parent: Any,
-        template_fields: Iterable[str],
-        context: Context,
-        jinja_env: Environment,
-        seen_oids: set[int],
-    ) -> None:
-        # Airflow calls this for mapped tasks, too.
-        fields = list(template_fields)
-        sql = [field for field in fields if parent is self and field in self.sql_fields]
-        others = [field for field in fields if field not in sql]
-        super()._do_render_template_fields(parent, others, context, jinja_env, seen_oids)
-        if sql:
-            environment = self._sql_environment(context, jinja_env)
-            super()._do_render_template_fields(parent, sql, context, environment, seen_oids)
-
-    def _render(self, template: Template, context: Context, dag: Any = None) -> Any:
-        from airflow.sdk.definitions.context import render_template_to_string
-
-        from airflow_provider_datapipe.resources.sql_templates import keeps_references
-
-        if keeps_references(template.environment):
-            return render_template_to_string(template, context)
-        return super()._render(template, context, dag)
-
-    def _sql_environment(self, context: Context, jinja_env: Environment) -> Environment:
-        from airflow.sdk.definitions.context import Context as AirflowContext
-        from jinja2.nativetypes import NativeEnvironment
-
-        from airflow_provider_datapipe.resources.sql_templates import keeping_references
-
-        dag = self.get_dag()
-        if isinstance(jinja_env, NativeEnvironment) and dag is not None:
-            jinja_env = dag.get_template_env(force_sandboxed=True)
-        # Include the names that this run lacks, such as ds without a logical date: rendering them must raise an error.
-        return keeping_references(jinja_env, {*context, *AirflowContext.__annotations__})
 
 
 class DatapipeQueryOperator(DatapipeSqlOperator):

@@ -11,8 +11,7 @@ from airflow_provider_datapipe.operators.base import (
     DatapipeRunOperator,
     DatapipeSingleRunOperator,
 )
-from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
-from airflow_provider_datapipe.operators.reverse_etl_base import ReactivatingOperator
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator, ReactivatingOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow

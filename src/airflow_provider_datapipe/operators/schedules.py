@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow.providers.standard.operators.empty import EmptyOperator
 
 from airflow_provider_datapipe.arguments import Duration, checked, exactly_one, whole_seconds
-from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
-from airflow_provider_datapipe.operators.reverse_etl_base import ReactivatingOperator
-from airflow_provider_datapipe.operators.task_state import task_state_of
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator, ReactivatingOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -122,6 +120,8 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
         :raises ScheduleLostError: if this task has paused the schedule, and its snapshot was lost.
         :raises NotHoldableError: if the interface cannot pause or restore this schedule.
         """
+        from airflow_provider_datapipe.operators.task_state import task_state_of
+
         ti, records = context["ti"], task_state_of(context)
         self._owner = (self.dag_id, getattr(ti, "run_id", ""), self.task_id, getattr(ti, "map_index", -1))
         over = [_pulled(context, each, _OVER) for each in _near(self, "downstream", ScheduleRestoreOperator)]

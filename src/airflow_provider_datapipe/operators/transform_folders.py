@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_datapipe.operators.base import keep_result, place_of
 from airflow_provider_datapipe.operators.change import is_retry
-from airflow_provider_datapipe.operators.query_previews import DatapipeSqlOperator
-from airflow_provider_datapipe.operators.task_state import earlier_task_state
+from airflow_provider_datapipe.operators.transforms import DatapipeSqlOperator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +147,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.operators.task_state import earlier_task_state
         from airflow_provider_datapipe.resources.template_values import choice
 
         choice("on_partial_failure", self.on_partial_failure, ("fail", "succeed"))

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.arguments import CheckedArguments, exactly_one
+from airflow_provider_datapipe.links import MapLabel
 from airflow_provider_datapipe.operators.base import keep_result
-from airflow_provider_datapipe.operators.map_label import MapLabel
-from airflow_provider_datapipe.operators.task_state import task_state_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -103,6 +102,7 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         :raises DatapipeError: if the connection or the source is not usable.
         """
         from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
+        from airflow_provider_datapipe.operators.task_state import task_state_of
         from airflow_provider_datapipe.webhook.batches import Limits
         from airflow_provider_datapipe.webhook.delivery import Delivery, SourceChangedError, described
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.arguments import CheckedArguments
+from airflow_provider_datapipe.links import MapLabel
 from airflow_provider_datapipe.operators.base import keep_result, place_of
 from airflow_provider_datapipe.operators.change import is_retry
-from airflow_provider_datapipe.operators.map_label import MapLabel
-from airflow_provider_datapipe.operators.task_state import task_state_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,6 +185,7 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
         from pathlib import Path
 
+        from airflow_provider_datapipe.operators.task_state import task_state_of
         from airflow_provider_datapipe.pipelines.plan import report_text
         from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, alone, apply
         from airflow_provider_datapipe.resources.template_values import number

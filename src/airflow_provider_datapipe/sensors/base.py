@@ -18,9 +18,8 @@ from airflow_provider_datapipe.arguments import (
     check_range,
     seconds,
 )
-from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, address_of, show_link
+from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, MapLabel, address_of, show_link
 from airflow_provider_datapipe.operators.base import DEFERRABLE, deadline_of
-from airflow_provider_datapipe.operators.map_label import MapLabel
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from airflow_provider_datapipe.arguments import Duration, check_range
 from airflow_provider_datapipe.sensors.base import DatapipeSensor
-from airflow_provider_datapipe.sensors.resources import (
+from airflow_provider_datapipe.sensors.run import (
     DatapipeOrchestrationSensor,
     DatapipeReverseEtlSensor,
     DatapipeStreamSensor,

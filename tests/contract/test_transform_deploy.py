@@ -25,6 +25,7 @@ from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.start import StartPolicy
 from tests.contract.seeds import MODES, changes, connect, transform
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 from tests.support.tasks import Memory, run
 
 KINDS = ("view", "table")
@@ -116,6 +117,8 @@ def test_what_was_changed_and_not_published_is_published(name: str, kind: str, s
 
 
 def test_a_build_that_is_going_is_waited_for(service: LocalService) -> None:
+    # A request while the seed's own build is active joins that build.
+    wait_for("the seed is built", lambda: shown(service, "there.table")["materialization_status"] == "completed")
     service.runs({"minimum_duration": 3})
     path = f"{service.base_url}/transforms/there.table/publish"
     httpx.post(path, headers=service.headers).raise_for_status()

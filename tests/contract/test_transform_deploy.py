@@ -118,7 +118,9 @@ def test_what_was_changed_and_not_published_is_published(name: str, kind: str, s
 
 def test_a_build_that_is_going_is_waited_for(service: LocalService) -> None:
     # A request while the seed's own build is active joins that build.
-    wait_for("the seed is built", lambda: shown(service, "there.table")["materialization_status"] == "completed")
+    wait_for(
+        "the seed is built", lambda: shown(service, "there.table")["materialization_status"] == "completed", limit=30
+    )
     service.runs({"minimum_duration": 3})
     path = f"{service.base_url}/transforms/there.table/publish"
     httpx.post(path, headers=service.headers).raise_for_status()

@@ -130,9 +130,9 @@ def show_link(task: Any, context: Context, address: str, link: DatapipeLink | No
 
 
 #: Rendered by Airflow before and after the task is executed.
-TEMPLATE = "{{ task.map_label or ti.map_index }}"
+_LABEL_TEMPLATE = "{{ task.map_label or ti.map_index }}"
 #: Length of Airflow's column for labels.
-_LONGEST = 250
+_LONGEST_LABEL = 250
 #: Arguments that identify a resource, in order of precedence.
 _IDENTIFYING: tuple[tuple[str, ...], ...] = (
     ("stream_id",),
@@ -165,19 +165,19 @@ class MapLabel(_Base):
     def partial(cls, **kwargs: Any) -> Any:
         """Map the task, with the name of its resource as the label unless ``map_index_template`` is given."""
         mapped = super().partial(**kwargs)
-        if mapped.kwargs.get("map_index_template") is None and _candidates(cls.template_fields):
-            mapped.kwargs["map_index_template"] = TEMPLATE
+        if mapped.kwargs.get("map_index_template") is None and _identifying_arguments(cls.template_fields):
+            mapped.kwargs["map_index_template"] = _LABEL_TEMPLATE
         return mapped
 
     @property
     def map_label(self) -> str | None:
         """Name or ID of the resource, as the task got it; None if no argument identifies a resource."""
-        for names in _candidates(self.template_fields):
+        for names in _identifying_arguments(self.template_fields):
             values = [getattr(self, name) for name in names]
             if all(values):
-                return "/".join(str(value).strip("/") for value in values)[:_LONGEST]
+                return "/".join(str(value).strip("/") for value in values)[:_LONGEST_LABEL]
         return None
 
 
-def _candidates(fields: Collection[str]) -> list[tuple[str, ...]]:
+def _identifying_arguments(fields: Collection[str]) -> list[tuple[str, ...]]:
     return [each for each in _IDENTIFYING if set(each) <= set(fields)]

@@ -154,7 +154,7 @@ def test_a_task_that_is_stopped_activates_it_first(service: LocalService) -> Non
         settled(steps)
         stopped.append(state(service))
 
-    task._activate = stopping  # type: ignore[assignment,method-assign]  # seen from beside
+    task._activate = stopping  # type: ignore[assignment,method-assign]  # the test observes the call
     ask = ReverseEtlSyncUpdateOperator._change
 
     def steps(self: Any) -> Any:

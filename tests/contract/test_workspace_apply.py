@@ -523,7 +523,7 @@ def test_two_at_once_on_one_machine_take_turns(client: httpx.Client, command: Co
         both = [command.start("--format", "json") for _ in range(2)]
         for each in both:
             assert each.stderr is not None
-            assert "is being applied by somebody else on this machine" in each.stderr.readline()
+            assert "another process on this machine applies" in each.stderr.readline()
     counts = []
     for each in both:
         out, _ = each.communicate()

@@ -89,14 +89,35 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
         return orchestrations.create(self.name, self.cron_schedule, self.if_exists)
 
 
-class OrchestrationUpdateOperator(DatapipeChangeOperator):
+class DatapipeOrchestrationOperator(DatapipeChangeOperator):
+    """
+    Base of operators that change an existing orchestration.
+
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "orchestration_id",
+        "orchestration_name",
+    )
+
+    def __init__(
+        self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+
+
+class OrchestrationUpdateOperator(DatapipeOrchestrationOperator):
     """
     Change the name or the schedule of an orchestration. Omitted fields keep their values.
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
-    :param orchestration_name: name of the orchestration. (templated)
     :param new_name: the new name. (templated)
     :param cron_schedule: the new cron expression of five fields, UTC. (templated)
 
@@ -104,9 +125,7 @@ class OrchestrationUpdateOperator(DatapipeChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "orchestration_id",
-        "orchestration_name",
+        *DatapipeOrchestrationOperator.template_fields,
         "new_name",
         "cron_schedule",
     )
@@ -115,16 +134,11 @@ class OrchestrationUpdateOperator(DatapipeChangeOperator):
     def __init__(
         self,
         *,
-        orchestration_id: str | None = None,
-        orchestration_name: str | None = None,
         new_name: str | None = None,
         cron_schedule: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
         self.new_name = new_name
         self.cron_schedule = cron_schedule
 
@@ -136,14 +150,12 @@ class OrchestrationUpdateOperator(DatapipeChangeOperator):
         )
 
 
-class OrchestrationDeleteOperator(DatapipeChangeOperator):
+class OrchestrationDeleteOperator(DatapipeOrchestrationOperator):
     """
     Delete an orchestration. Its attached resources get the given schedule.
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
-    :param orchestration_name: name of the orchestration. (templated)
     :param cron_schedule: cron expression of five fields, UTC, for the resources that were attached. (templated)
     :param if_missing: policy if the orchestration does not exist: ``succeed`` or ``fail``. (templated)
 
@@ -151,9 +163,7 @@ class OrchestrationDeleteOperator(DatapipeChangeOperator):
     """
 
     template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "orchestration_id",
-        "orchestration_name",
+        *DatapipeOrchestrationOperator.template_fields,
         "cron_schedule",
         "if_missing",
     )
@@ -163,15 +173,10 @@ class OrchestrationDeleteOperator(DatapipeChangeOperator):
         self,
         *,
         cron_schedule: str,
-        orchestration_id: str | None = None,
-        orchestration_name: str | None = None,
         if_missing: Literal["succeed", "fail"] = "succeed",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
         self.cron_schedule = cron_schedule
         self.if_missing = if_missing
 

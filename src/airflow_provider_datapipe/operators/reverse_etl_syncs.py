@@ -364,23 +364,30 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
         )
 
 
-class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
+class DatapipeReverseEtlSyncOperator(DatapipeChangeOperator):
+    """
+    Base of operators that change an existing reverse ETL sync.
+
+    :param reverse_etl_sync_id: ID of the reverse ETL sync. (templated)
+    """
+
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id")
+
+    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+
+
+class ReverseEtlSyncActivateOperator(DatapipeReverseEtlSyncOperator):
     """
     Activate a reverse ETL sync, so that it runs on its schedule. Succeeds if it is active.
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
-
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/activate".
     """
 
-    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id")
     endpoints = ("reverse_etl_syncs.activate",)
-
-    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reverse_etl_sync_id = reverse_etl_sync_id
 
     def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
@@ -388,23 +395,16 @@ class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
         return reverse_etl.switch(self.reverse_etl_sync_id, on=True)
 
 
-class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
+class ReverseEtlSyncDeactivateOperator(DatapipeReverseEtlSyncOperator):
     """
     Deactivate a reverse ETL sync. Succeeds if it is inactive. An active run continues.
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
-
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/deactivate".
     """
 
-    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id")
     endpoints = ("reverse_etl_syncs.deactivate",)
-
-    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.reverse_etl_sync_id = reverse_etl_sync_id
 
     def _change(self) -> Flow[Change]:
         from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
@@ -412,26 +412,22 @@ class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
         return reverse_etl.switch(self.reverse_etl_sync_id, on=False)
 
 
-class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
+class ReverseEtlSyncDeleteOperator(DatapipeReverseEtlSyncOperator):
     """
     Delete a reverse ETL sync. Its records stay at the destination.
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
     :param if_missing: policy if the sync does not exist: ``succeed`` or ``fail``. (templated)
 
     .. seealso:: interface.md, "DELETE /reverse_etl_syncs/{id}".
     """
 
-    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id", "if_missing")
+    template_fields: Sequence[str] = (*DatapipeReverseEtlSyncOperator.template_fields, "if_missing")
     endpoints = ("reverse_etl_syncs.delete",)
 
-    def __init__(
-        self, *, reverse_etl_sync_id: str, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any
-    ) -> None:
+    def __init__(self, *, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.reverse_etl_sync_id = reverse_etl_sync_id
         self.if_missing = if_missing
 
     def _change(self) -> Flow[Change]:

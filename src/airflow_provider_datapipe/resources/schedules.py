@@ -269,7 +269,7 @@ async def restore(
     kept = changed if if_changed == "keep" else []
     activated = _activated(kind, snapshot, there, context, left_whole=left_whole)
     said += [
-        f"{kind.noun} {snapshot['name']}: somebody has set {field} to {there[field]}, and it stays so."
+        f"{kind.noun} {snapshot['name']}: {field} was changed to {there[field]} in the meantime, and is kept."
         for field, passing in kind.passing.items()
         if field not in activated
         and field in snapshot["held"]

@@ -250,7 +250,7 @@ def test_a_sync_deactivated_during_a_pause_stays_inactive() -> None:
     service.thing["enabled"] = False
     _, (warning,) = owner.restore()
     assert service.thing == DEFAULTS["reverse_etl_sync"] | {"enabled": False}
-    assert "set enabled to False, and it stays so" in warning
+    assert "enabled was changed to False in the meantime, and is kept" in warning
 
 
 @pytest.mark.parametrize("kind", SCHEDULE)

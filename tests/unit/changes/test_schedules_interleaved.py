@@ -171,7 +171,7 @@ class Exploration:
     def _moved(self, owner: Owner) -> Owner:
         """Carry out the next request of an owner."""
         steps = self._steps(owner)
-        request = next(steps)
+        request = steps.send(None)
         for each in owner.answers:
             request = steps.throw(each) if isinstance(each, DatapipeError) else steps.send(each)
         try:
@@ -236,7 +236,7 @@ class Exploration:
         if self.edit is not None:
             allowed[self.edit[0]].append(self.edit[1])
         # One that is deactivated for the moment of another's change can't be told from one that a person deactivated.
-        if any("set enabled to False, and it stays so" in end for end in ends):
+        if any("enabled was changed to False in the meantime, and is kept" in end for end in ends):
             allowed["enabled"].append(False)
         return all(fields[field] in values for field, values in allowed.items())
 

@@ -129,7 +129,7 @@ def alone(path: Path, reported: Callable[[str], None]) -> Iterator[None]:
         try:
             flock(file, LOCK_EX | LOCK_NB)
         except BlockingIOError:
-            reported(f"{path} is being applied by somebody else on this machine: waiting for the end of that.")
+            reported(f"another process on this machine applies {path}: waiting until it ends.")
             flock(file, LOCK_EX)
         except OSError:
             # Not all file systems support locks.

@@ -43,8 +43,7 @@ IMPORT = "from airflow_provider_datapipe.operators."
 RUN_BY = (
     ("README.md", "make demo", "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted"),
     ("README.md", "make up", "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted"),
-    # It can't run itself; .ci/run does, and this test checks what it would do.
-    ("README.md", "make test", f"{HERE}::test_what_make_runs"),
+    ("README.md", "datapipe-local serve", f"{HERE}::test_service_of_the_readme_starts_empty"),
     ("README.md", "pip install airflow-provider-datapipe", f"{PACKAGING}::test_the_provider_alone"),
     ("README.md", INSTALL_LOCAL, f"{PACKAGING}::test_with_the_local_service"),
     ("README.md", "python", "tests/system/test_examples.py::test_a_dag_of_the_readme_runs"),
@@ -186,6 +185,18 @@ def test_a_connection_that_is_shown_is_one(block: Block, tmp_path: Path) -> None
     assert base_url(connection) in ("https://api.example.com", "http://127.0.0.1:8484")
     assert connection.password == "KEY"
     assert json.loads(said).get("extra", {}).items() <= read_extra(connection).model_dump().items()
+
+
+def test_service_of_the_readme_starts_empty() -> None:
+    (serve,) = (
+        block for block in blocks() if block.page == "README.md" and block.first_line.startswith("datapipe-local")
+    )
+    with Workspace("datapipe-readme-") as workspace:
+        env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        # The default port may be in use.
+        service = workspace.start("serve", ["bash", "-c", f"exec {serve.text.strip()} --port 0"], env=env)
+        wait_for("it is ready", lambda: "is ready at" in service.tail(), limit=30, watch=[service])
+        assert (workspace.path / "shop/home/api_key").read_text().strip()
 
 
 @pytest.mark.slow

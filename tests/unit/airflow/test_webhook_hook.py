@@ -491,7 +491,7 @@ def test_a_proxy_of_the_environment_is_not_for_this_machine(connect: Connect, mo
     ],
 )
 def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields: dict[str, Any], problem: str) -> None:
-    hook = connect(fields.pop("host"), **fields)
+    hook = connect(**fields)
     with pytest.raises(ConfigurationError, match=problem) as caught:
         hook.sending()
     assert SECRET not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Table of interface.md, "Management interface", and the schemas of fields.md as data."""
+"""Endpoints and schemas of the management interface as data, written independently of the code."""
 
 from __future__ import annotations
 

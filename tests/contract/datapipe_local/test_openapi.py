@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).parents[3]
 #: What the tables of the interface ask of schemathesis in all, and for each of the operations.
 EXAMPLES = 2000
 EXAMPLES_EACH = 10
-#: Fields that interface.md names, and fields.md does not.
+#: Fields that the descriptions of the interface name, and its schemas do not.
 BEYOND = {
     "EltStreamDto": {"sync_interval"},
     "OrchestrationDto": {"cron_schedule"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.endpoints.registry import endpoint
 from airflow_provider_datapipe.api.models.common import UNSET, ListOrPage, Page, Unset
 from airflow_provider_datapipe.api.models.connection_bridges import (
     ConnectionBridge,
@@ -15,16 +15,13 @@ _BRIDGES: type[Page[ConnectionBridge]] = ListOrPage[ConnectionBridge]
 
 
 @endpoint("GET", "/connection_bridges", answer=_BRIDGES, repeat=Repeat.READ)
-def list_() -> Parts:
-    """
-    List the active bridges.
-
-    Source: interface.md, "GET /connection_bridges".
-    """
-    return Parts()
+def list_() -> None:
+    """List the active bridges."""
 
 
-@endpoint("POST", "/connection_bridges", answer=CreatedConnectionBridge, repeat=Repeat.CREATES)
+@endpoint(
+    "POST", "/connection_bridges", answer=CreatedConnectionBridge, repeat=Repeat.CREATES, body=ConnectionBridgeRequest
+)
 def create(
     *,
     redirect_uri: str,
@@ -32,7 +29,7 @@ def create(
     label: str,
     connection_id: str | Unset = UNSET,
     state: str | Unset = UNSET,
-) -> Parts:
+) -> None:
     """
     Create a bridge, which expires after 86,400 seconds.
 
@@ -42,15 +39,4 @@ def create(
     :param label: display name of the connection, at least 1 character.
     :param connection_id: ID of a connection to reauthorize.
     :param state: value that is passed back to the ``redirect_uri``, up to 255 characters.
-
-    Source: interface.md, "POST /connection_bridges".
     """
-    return Parts(
-        body=ConnectionBridgeRequest.of(
-            redirect_uri=redirect_uri,
-            integration_id=integration_id,
-            connection_id=connection_id,
-            state=state,
-            label=label,
-        )
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.endpoints.registry import endpoint
 from airflow_provider_datapipe.api.models.common import ListOrPage, Page
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
@@ -13,37 +13,28 @@ _CONNECTIONS: type[Page[Connection]] = ListOrPage[Connection]
 
 
 @endpoint("GET", "/connections", answer=_CONNECTIONS, repeat=Repeat.READ)
-def list_(*, limit: int | None = None, starting_after: str | None = None) -> Parts:
+def list_(*, limit: int | None = None, starting_after: str | None = None) -> None:
     """
     List the account's connections.
 
     :param limit: page size, 1 to 100 (service default: 10).
     :param starting_after: cursor from the previous page.
-
-    Source: interface.md, "GET /connections".
     """
-    return Parts(query={"limit": limit, "starting_after": starting_after})
 
 
 @endpoint("DELETE", "/connections/{id}", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
-def delete(connection_id: str) -> Parts:
+def delete(connection_id: str) -> None:
     """
     Delete a connection.
 
     :param connection_id: ID of the connection.
-
-    Source: interface.md, "DELETE /connections/{id}".
     """
-    return Parts(path={"id": connection_id})
 
 
 @endpoint("GET", "/connections/{id}/settings", answer=SettingsSchema, repeat=Repeat.READ)
-def settings(connection_id: str) -> Parts:
+def settings(connection_id: str) -> None:
     """
     Read the JSON Schema of the settings of an ELT sync that uses a connection.
 
     :param connection_id: ID of an existing connection.
-
-    Source: interface.md, "GET /connections/{id}/settings".
     """
-    return Parts(path={"id": connection_id})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.endpoints.registry import endpoint
 from airflow_provider_datapipe.api.models.query_previews import (
     QueryPreviewCreated,
     QueryPreviewRequest,
@@ -12,16 +12,19 @@ from airflow_provider_datapipe.api.models.query_previews import (
 from airflow_provider_datapipe.api.request import Repeat
 
 
-@endpoint("POST", "/transforms/query_previews", answer=QueryPreviewCreated, repeat=Repeat.STARTS_A_RUN)
-def create(*, sql_template: str) -> Parts:
+@endpoint(
+    "POST",
+    "/transforms/query_previews",
+    answer=QueryPreviewCreated,
+    repeat=Repeat.STARTS_A_RUN,
+    body=QueryPreviewRequest,
+)
+def create(*, sql_template: str) -> None:
     """
     Run a query. The response contains the ID for reading status and result.
 
     :param sql_template: SQL; the service resolves references in double braces, such as ``{{raw.stripe.payments}}``.
-
-    Source: interface.md, "POST /transforms/query_previews".
     """
-    return Parts(body=QueryPreviewRequest.of(sql_template=sql_template))
 
 
 @endpoint(
@@ -30,15 +33,12 @@ def create(*, sql_template: str) -> Parts:
     answer=QueryPreviewStatus,
     repeat=Repeat.READ,
 )
-def status(query_execution_id: str) -> Parts:
+def status(query_execution_id: str) -> None:
     """
     Read the status of a query.
 
     :param query_execution_id: ID of the query, as returned by the service.
-
-    Source: interface.md, "GET /transforms/query_previews/{queryExecutionId}/status".
     """
-    return Parts(path={"queryExecutionId": query_execution_id})
 
 
 @endpoint(
@@ -47,12 +47,9 @@ def status(query_execution_id: str) -> Parts:
     answer=QueryPreviewResult,
     repeat=Repeat.READ,
 )
-def result(query_execution_id: str) -> Parts:
+def result(query_execution_id: str) -> None:
     """
     Read the rows of a query after its status is ``DONE``.
 
     :param query_execution_id: ID of the query, as returned by the service.
-
-    Source: interface.md, "GET /transforms/query_previews/{queryExecutionId}/result".
     """
-    return Parts(path={"queryExecutionId": query_execution_id})

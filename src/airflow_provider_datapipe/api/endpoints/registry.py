@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from pydantic import ValidationError
@@ -24,54 +25,112 @@ DECLARED: dict[str, Endpoint[Any]] = {}
 #: Endpoint functions by endpoint name.
 FUNCTIONS: dict[str, Callable[..., Request[Any]]] = {}
 
+#: Places of the arguments by endpoint name.
+ARGUMENTS: dict[str, Arguments] = {}
+
+_PATH_FIELD = re.compile(r"{(\w+)}")
+
 _PLAIN_WORDS = {"missing": "is required", "extra_forbidden": "is not a field of the interface"}
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Arguments:
     """
-    Parts of a request, as an endpoint function builds them from its arguments.
+    Places of an endpoint function's arguments in a request.
 
-    :param path: values of the fields in the path template.
-    :param query: fields of :class:`~airflow_provider_datapipe.api.models.query.Query`; None omits an optional field.
-    :param body: JSON body.
+    :param path: field of the path template by argument.
+    :param query: arguments that are fields of :class:`~airflow_provider_datapipe.api.models.query.Query`.
+    :param body: model of the JSON body, whose fields are arguments; None without a body.
+    :param body_is_optional: True if the body is omitted when it would be empty.
     """
 
-    path: Mapping[str, object] = field(default_factory=dict)
-    query: Mapping[str, Any] = field(default_factory=dict)
-    body: Body | None = None
+    path: Mapping[str, str]
+    query: frozenset[str]
+    body: type[Body] | None
+    body_is_optional: bool
+
+    @classmethod
+    def of(cls, names: Iterable[str], path: str, body: type[Body] | None, *, body_is_optional: bool) -> Arguments:
+        """
+        Return the places of arguments: first the fields of the path, then fields of the body or the query.
+
+        :param names: names of the arguments.
+        :param path: path template.
+        :param body: model of the JSON body.
+        :param body_is_optional: True if the body is omitted when it would be empty.
+        """
+        in_path = dict(zip(names, _PATH_FIELD.findall(path), strict=False))
+        in_body = body.model_fields if body else {}
+        in_query = frozenset(name for name in names if name not in in_path and name not in in_body)
+        return cls(in_path, in_query, body, body_is_optional)
+
+    def path_of(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Return the values of the path template."""
+        return {field: values[name] for name, field in self.path.items()}
+
+    def query_of(self, values: Mapping[str, object], required: frozenset[str]) -> dict[str, Any]:
+        """
+        Return the query parameters. Optional ones that are None are omitted.
+
+        :param values: values of all arguments.
+        :param required: arguments without a default. They are kept if they are None, so that validation rejects it.
+        """
+        given = {name: values[name] for name in self.query if values[name] is not None or name in required}
+        return Query.model_validate(given).as_json() if given else {}
+
+    def body_of(self, values: Mapping[str, object]) -> Body | None:
+        """Return the body, or None without one."""
+        if self.body is None:
+            return None
+        body = self.body.of(**{name: values[name] for name in self.body.model_fields})
+        return None if self.body_is_optional and not body.model_fields_set else body
 
 
 def endpoint(
-    method: str, path: str, *, answer: type[T], repeat: Repeat
-) -> Callable[[Callable[P, Parts]], Callable[P, Request[T]]]:
+    method: str,
+    path: str,
+    *,
+    answer: type[T],
+    repeat: Repeat,
+    body: type[Body] | None = None,
+    body_is_optional: bool = False,
+) -> Callable[[Callable[P, None]], Callable[P, Request[T]]]:
     """
-    Turn a function that returns :class:`Parts` into an endpoint function, and register it.
+    Turn a declaration into an endpoint function, and register it.
 
-    The endpoint function raises :class:`~airflow_provider_datapipe.api.errors.InvalidInputError` for arguments that
-    violate a rule.
+    The declaration is a function without code: its signature has the arguments, its docstring their meaning. The first
+    arguments are the fields of the path; the others are fields of the body or query parameters, by name. The endpoint
+    function raises :class:`~airflow_provider_datapipe.api.errors.InvalidInputError` for arguments that violate a rule.
 
     :param method: HTTP method.
     :param path: path template relative to the base URL.
     :param answer: response type.
     :param repeat: effect of sending the request twice.
+    :param body: model of the JSON body, None for requests without a body.
+    :param body_is_optional: True to omit the body when it would be empty.
     """
 
-    def declare(function: Callable[P, Parts]) -> Callable[P, Request[T]]:
+    def declare(function: Callable[P, None]) -> Callable[P, Request[T]]:
         # The underscore of ``list_`` avoids the name of the builtin; the endpoint's name is ``elt_syncs.list``.
         name = f"{function.__module__.rpartition('.')[2]}.{function.__name__.rstrip('_')}"
         parameters = inspect.signature(function).parameters
-        required = {parameter.name for parameter in parameters.values() if parameter.default is parameter.empty}
+        defaults = {each.name: each.default for each in parameters.values() if each.default is not each.empty}
+        required = frozenset(parameters.keys() - defaults.keys())
+        places = Arguments.of(parameters, path, body, body_is_optional=body_is_optional)
         declared = Endpoint(name, method, path, answer, repeat, takes_limit="limit" in parameters)
 
         @functools.wraps(function)
         def build(*args: P.args, **kwargs: P.kwargs) -> Request[T]:
+            # Python checks the names and the number of arguments.
+            function(*args, **kwargs)
+            values = defaults | dict(zip(parameters, args, strict=False)) | kwargs
             try:
-                parts = function(*args, **kwargs)
-                # Keep None for required values, so that validation rejects it.
-                given = {key: value for key, value in parts.query.items() if value is not None or key in required}
-                query = Query.model_validate(given).as_json() if given else {}
-                return Request.to(declared, path=parts.path, query=query, body=parts.body)
+                return Request.to(
+                    declared,
+                    path=places.path_of(values),
+                    query=places.query_of(values, required),
+                    body=places.body_of(values),
+                )
             except ValidationError as error:
                 raise InvalidInputError(f"{name}: {_broken_rules(error)}. Nothing was sent.") from None
             except ValueError as error:
@@ -79,6 +138,7 @@ def endpoint(
 
         DECLARED[name] = declared
         FUNCTIONS[name] = build
+        ARGUMENTS[name] = places
         return build
 
     return declare

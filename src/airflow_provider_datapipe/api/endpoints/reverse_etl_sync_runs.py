@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.endpoints.registry import endpoint
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.request import Repeat
@@ -15,7 +15,7 @@ def list_(
     sort_direction: str | None = None,
     limit: int | None = None,
     starting_after: str | None = None,
-) -> Parts:
+) -> None:
     """
     List the runs of a reverse ETL sync, sorted by start date.
 
@@ -24,28 +24,15 @@ def list_(
     :param limit: page size, 1 to 100 (service default: 10).
     :param starting_after: cursor from the previous page, or a run ID.
     :raises NotFoundError: the sync does not exist.
-
-    Source: interface.md, "GET /reverse_etl_sync_runs".
     """
-    return Parts(
-        query={
-            "reverse_etl_sync_id": reverse_etl_sync_id,
-            "starting_after": starting_after,
-            "limit": limit,
-            "sort_direction": sort_direction,
-        }
-    )
 
 
 @endpoint("GET", "/reverse_etl_sync_runs/{id}", answer=ReverseEtlSyncRun, repeat=Repeat.READ)
-def get(run_id: str) -> Parts:
+def get(run_id: str) -> None:
     """
     Read one run.
 
     :param run_id: ID of the run, as returned by the service.
     :raises InvalidRequestError: the ID is not a valid run ID.
     :raises NotFoundError: the run does not exist.
-
-    Source: interface.md, "GET /reverse_etl_sync_runs/{id}".
     """
-    return Parts(path={"id": run_id})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.endpoints.registry import endpoint
 from airflow_provider_datapipe.api.models.common import UNSET, Page, RunRequested, Unset
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import (
     AvailableOperations,
@@ -26,26 +26,23 @@ from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 @endpoint("GET", "/reverse_etl_syncs", answer=Page[ReverseEtlSync], repeat=Repeat.READ)
 def list_(
     *, destination_connection_id: str | None = None, limit: int | None = None, starting_after: str | None = None
-) -> Parts:
+) -> None:
     """
     List reverse ETL syncs, sorted by creation date.
 
     :param destination_connection_id: return only the syncs that write to this connection.
     :param limit: page size, 1 to 100 (service default: 10).
     :param starting_after: cursor from the previous page.
-
-    Source: interface.md, "GET /reverse_etl_syncs".
     """
-    return Parts(
-        query={
-            "destination_connection_id": destination_connection_id,
-            "limit": limit,
-            "starting_after": starting_after,
-        }
-    )
 
 
-@endpoint("POST", "/reverse_etl_syncs", answer=ReverseEtlSyncWithSettings, repeat=Repeat.CREATES)
+@endpoint(
+    "POST",
+    "/reverse_etl_syncs",
+    answer=ReverseEtlSyncWithSettings,
+    repeat=Repeat.CREATES,
+    body=ReverseEtlSyncCreateRequest,
+)
 def create(
     *,
     destination_connection_id: str,
@@ -55,7 +52,7 @@ def create(
     sync_interval: str | Unset = UNSET,
     orchestration_workflow_id: str | Unset = UNSET,
     settings: Mapping[str, Any] | Unset = UNSET,
-) -> Parts:
+) -> None:
     """
     Create a reverse ETL sync, which is active immediately.
 
@@ -68,24 +65,11 @@ def create(
     :param orchestration_workflow_id: ID of the orchestration to attach the sync to.
     :param settings: settings of the destination, see ``reverse_etl_syncs.settings_schema``.
     :raises InvalidRequestError: the settings, the object type or the schedule are invalid.
-
-    Source: interface.md, "POST /reverse_etl_syncs".
     """
-    return Parts(
-        body=ReverseEtlSyncCreateRequest.of(
-            destination_connection_id=destination_connection_id,
-            source_id=source_id,
-            object_type_id=object_type_id,
-            operation=operation,
-            sync_interval=sync_interval,
-            orchestration_workflow_id=orchestration_workflow_id,
-            settings=settings,
-        )
-    )
 
 
 @endpoint("GET", "/reverse_etl_syncs/destination_schema", answer=DestinationSchema, repeat=Repeat.READ)
-def destination_schema(*, connection_id: str, object_type_id: str, operation_mode: str, source_id: str) -> Parts:
+def destination_schema(*, connection_id: str, object_type_id: str, operation_mode: str, source_id: str) -> None:
     """
     List the properties of a destination that columns of a source can be mapped to.
 
@@ -93,78 +77,65 @@ def destination_schema(*, connection_id: str, object_type_id: str, operation_mod
     :param object_type_id: ID of the destination's object type.
     :param operation_mode: mode of the operation, see ``reverse_etl_syncs.available_operations``.
     :param source_id: ID of the source transform.
-
-    Source: interface.md, "GET /reverse_etl_syncs/destination_schema".
     """
-    return Parts(
-        query={
-            "connection_id": connection_id,
-            "object_type_id": object_type_id,
-            "operation_mode": operation_mode,
-            "source_id": source_id,
-        }
-    )
 
 
 @endpoint("GET", "/reverse_etl_syncs/available_operations", answer=AvailableOperations, repeat=Repeat.READ)
-def available_operations(*, connection_id: str, object_type_id: str) -> Parts:
+def available_operations(*, connection_id: str, object_type_id: str) -> None:
     """
     List the operations that a destination supports for an object type.
 
     :param connection_id: ID of the destination connection.
     :param object_type_id: ID of the destination's object type.
-
-    Source: interface.md, "GET /reverse_etl_syncs/available_operations".
     """
-    return Parts(query={"connection_id": connection_id, "object_type_id": object_type_id})
 
 
 @endpoint("GET", "/reverse_etl_syncs/object_types", answer=ObjectTypes, repeat=Repeat.READ)
-def object_types(*, connection_id: str) -> Parts:
+def object_types(*, connection_id: str) -> None:
     """
     List the object types of a destination.
 
     :param connection_id: ID of the destination connection.
-
-    Source: interface.md, "GET /reverse_etl_syncs/object_types".
     """
-    return Parts(query={"connection_id": connection_id})
 
 
-@endpoint("POST", "/reverse_etl_syncs/settings_schema", answer=SettingsSchema, repeat=Repeat.READ)
+@endpoint(
+    "POST",
+    "/reverse_etl_syncs/settings_schema",
+    answer=SettingsSchema,
+    repeat=Repeat.READ,
+    body=SettingsRequest,
+    body_is_optional=True,
+)
 def settings_schema(
     *, connection_id: str, object_type: str, partial_settings: Mapping[str, Any] | Unset = UNSET
-) -> Parts:
+) -> None:
     """
     Read the JSON Schema of the settings of a reverse ETL sync. The request is a POST, but read-only.
 
     :param connection_id: ID of the destination connection.
     :param object_type: the destination's object type.
     :param partial_settings: settings that other settings depend on (``dependencies`` of the schema).
-
-    Source: interface.md, "POST /reverse_etl_syncs/settings_schema".
     """
-    body = SettingsRequest.of(partial_settings=partial_settings)
-    return Parts(
-        query={"connection_id": connection_id, "object_type": object_type},
-        body=body if body.model_fields_set else None,
-    )
 
 
 @endpoint("GET", "/reverse_etl_syncs/{id}", answer=ReverseEtlSyncWithSettings, repeat=Repeat.READ)
-def get(sync_id: str) -> Parts:
+def get(sync_id: str) -> None:
     """
     Read one reverse ETL sync with its settings.
 
     :param sync_id: ID of the reverse ETL sync.
     :raises NotFoundError: the sync does not exist.
-
-    Source: interface.md, "GET /reverse_etl_syncs/{id}".
     """
-    return Parts(path={"id": sync_id})
 
 
-@endpoint("POST", "/reverse_etl_syncs/{id}", answer=ReverseEtlSyncWithSettings, repeat=Repeat.IDEMPOTENT)
+@endpoint(
+    "POST",
+    "/reverse_etl_syncs/{id}",
+    answer=ReverseEtlSyncWithSettings,
+    repeat=Repeat.IDEMPOTENT,
+    body=ReverseEtlSyncUpdateRequest,
+)
 def update(
     sync_id: str,
     *,
@@ -173,7 +144,7 @@ def update(
     sync_interval: str | Unset = UNSET,
     orchestration_workflow_id: str | Unset = UNSET,
     settings: Mapping[str, Any] | Unset = UNSET,
-) -> Parts:
+) -> None:
     """
     Update a reverse ETL sync, which must be inactive.
 
@@ -185,62 +156,41 @@ def update(
     :param settings: settings of the destination, see ``reverse_etl_syncs.settings_schema``.
     :raises InvalidRequestError: the sync is still active, or the service rejects the change.
     :raises NotFoundError: the sync does not exist.
-
-    Source: interface.md, "POST /reverse_etl_syncs/{id}".
     """
-    return Parts(
-        path={"id": sync_id},
-        body=ReverseEtlSyncUpdateRequest.of(
-            object_type_id=object_type_id,
-            operation=operation,
-            sync_interval=sync_interval,
-            orchestration_workflow_id=orchestration_workflow_id,
-            settings=settings,
-        ),
-    )
 
 
 @endpoint("DELETE", "/reverse_etl_syncs/{id}", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
-def delete(sync_id: str) -> Parts:
+def delete(sync_id: str) -> None:
     """
     Delete a reverse ETL sync.
 
     :param sync_id: ID of the reverse ETL sync.
     :raises NotFoundError: the sync does not exist.
-
-    Source: interface.md, "DELETE /reverse_etl_syncs/{id}".
     """
-    return Parts(path={"id": sync_id})
 
 
 @endpoint("POST", "/reverse_etl_syncs/{id}/activate", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
-def activate(sync_id: str) -> Parts:
+def activate(sync_id: str) -> None:
     """
     Enable the schedule of a reverse ETL sync.
 
     :param sync_id: ID of the reverse ETL sync.
     :raises NotFoundError: the sync does not exist.
-
-    Source: interface.md, "POST /reverse_etl_syncs/{id}/activate".
     """
-    return Parts(path={"id": sync_id})
 
 
 @endpoint("POST", "/reverse_etl_syncs/{id}/deactivate", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
-def deactivate(sync_id: str) -> Parts:
+def deactivate(sync_id: str) -> None:
     """
     Disable the schedule of a reverse ETL sync.
 
     :param sync_id: ID of the reverse ETL sync.
     :raises NotFoundError: the sync does not exist.
-
-    Source: interface.md, "POST /reverse_etl_syncs/{id}/deactivate".
     """
-    return Parts(path={"id": sync_id})
 
 
 @endpoint("POST", "/reverse_etl_syncs/{id}/request_run", answer=RunRequested, repeat=Repeat.STARTS_A_RUN)
-def request_run(sync_id: str) -> Parts:
+def request_run(sync_id: str) -> None:
     """
     Request an immediate run of a reverse ETL sync.
 
@@ -250,7 +200,4 @@ def request_run(sync_id: str) -> Parts:
     :raises InvalidRequestError: the sync is not eligible to run.
     :raises NotFoundError: the sync does not exist.
     :raises ConflictError: a run is already active.
-
-    Source: interface.md, "POST /reverse_etl_syncs/{id}/request_run".
     """
-    return Parts(path={"id": sync_id})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.endpoints.registry import endpoint
 from airflow_provider_datapipe.api.models.common import UNSET, Page, Unset
 from airflow_provider_datapipe.api.models.orchestrations import AttachRequest
 from airflow_provider_datapipe.api.models.transforms import (
@@ -31,7 +31,7 @@ def list_(
     folder_path: str | None = None,
     limit: int | None = None,
     starting_after: str | None = None,
-) -> Parts:
+) -> None:
     """
     List transforms, sorted by creation date.
 
@@ -40,21 +40,10 @@ def list_(
     :param folder_path: return only transforms in this folder.
     :param limit: page size, 1 to 100 (service default: 10).
     :param starting_after: cursor from the previous page.
-
-    Source: interface.md, "GET /transforms".
     """
-    return Parts(
-        query={
-            "status": status,
-            "name": name,
-            "folder_path": folder_path,
-            "limit": limit,
-            "starting_after": starting_after,
-        }
-    )
 
 
-@endpoint("POST", "/transforms", answer=Transform, repeat=Repeat.CREATES)
+@endpoint("POST", "/transforms", answer=Transform, repeat=Repeat.CREATES, body=TransformCreateRequest)
 def create(
     *,
     name: str,
@@ -65,7 +54,7 @@ def create(
     cron_expression: str | Unset = UNSET,
     publish: bool | Unset = UNSET,
     wait_for_completion: bool | Unset = UNSET,
-) -> Parts:
+) -> None:
     """
     Create a transform, as a draft or published.
 
@@ -77,47 +66,25 @@ def create(
     :param cron_expression: schedule of a published table, cron expression with five fields.
     :param publish: True to publish the transform, too (service default: false).
     :param wait_for_completion: True if the call waits until the table is built, for about 45 s at most.
-
-    Source: interface.md, "POST /transforms".
     """
-    return Parts(
-        body=TransformCreateRequest.of(
-            name=name,
-            folder_path=folder_path,
-            sql_template=sql_template,
-            materialization=materialization,
-            documentation=documentation,
-            cron_expression=cron_expression,
-            publish=publish,
-            wait_for_completion=wait_for_completion,
-        )
-    )
 
 
 @endpoint("GET", "/transforms/available_references", answer=AvailableReferences, repeat=Repeat.READ)
-def available_references() -> Parts:
-    """
-    List the references that SQL templates can use: raw views and published transforms.
-
-    Source: interface.md, "GET /transforms/available_references".
-    """
-    return Parts()
+def available_references() -> None:
+    """List the references that SQL templates can use: raw views and published transforms."""
 
 
 @endpoint("GET", "/transforms/{id}", answer=Transform, repeat=Repeat.READ)
-def get(transform_id: str) -> Parts:
+def get(transform_id: str) -> None:
     """
     Read one transform.
 
     :param transform_id: ID of the transform.
     :raises NotFoundError: the transform does not exist.
-
-    Source: interface.md, "GET /transforms/{id}".
     """
-    return Parts(path={"id": transform_id})
 
 
-@endpoint("PATCH", "/transforms/{id}", answer=Transform, repeat=Repeat.STARTS_A_RUN)
+@endpoint("PATCH", "/transforms/{id}", answer=Transform, repeat=Repeat.STARTS_A_RUN, body=TransformUpdateRequest)
 def update(
     transform_id: str,
     *,
@@ -129,7 +96,7 @@ def update(
     cron_expression: str | Unset | None = UNSET,
     publish: bool | Unset = UNSET,
     wait_for_completion: bool | Unset = UNSET,
-) -> Parts:
+) -> None:
     """
     Update a transform. Omitted fields are unchanged.
 
@@ -143,51 +110,30 @@ def update(
     :param publish: True to publish again if SQL or materialization changed (service default: false).
     :param wait_for_completion: True if the call waits until the table is built, for about 45 s at most.
     :raises NotFoundError: the transform does not exist.
-
-    Source: interface.md, "PATCH /transforms/{id}".
     """
-    return Parts(
-        path={"id": transform_id},
-        body=TransformUpdateRequest.of(
-            name=name,
-            folder_path=folder_path,
-            sql_template=sql_template,
-            materialization=materialization,
-            documentation=documentation,
-            cron_expression=cron_expression,
-            publish=publish,
-            wait_for_completion=wait_for_completion,
-        ),
-    )
 
 
 @endpoint("DELETE", "/transforms/{id}", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
-def delete(transform_id: str) -> Parts:
+def delete(transform_id: str) -> None:
     """
     Delete a transform and its view or table.
 
     :param transform_id: ID of the transform.
-
-    Source: interface.md, "DELETE /transforms/{id}".
     """
-    return Parts(path={"id": transform_id})
 
 
 @endpoint("GET", "/transforms/{id}/schema", answer=TransformSchema, repeat=Repeat.READ)
-def schema(transform_id: str) -> Parts:
+def schema(transform_id: str) -> None:
     """
     Read the columns of a transform.
 
     :param transform_id: ID of the transform.
     :raises NotFoundError: the transform does not exist.
-
-    Source: interface.md, "GET /transforms/{id}/schema".
     """
-    return Parts(path={"id": transform_id})
 
 
-@endpoint("POST", "/transforms/{id}/orchestration", answer=Transform, repeat=Repeat.IDEMPOTENT)
-def attach_orchestration(transform_id: str, *, orchestration_workflow_id: str) -> Parts:
+@endpoint("POST", "/transforms/{id}/orchestration", answer=Transform, repeat=Repeat.IDEMPOTENT, body=AttachRequest)
+def attach_orchestration(transform_id: str, *, orchestration_workflow_id: str) -> None:
     """
     Attach a published transform to an orchestration, which then builds it.
 
@@ -195,14 +141,11 @@ def attach_orchestration(transform_id: str, *, orchestration_workflow_id: str) -
     :param orchestration_workflow_id: ID of the orchestration.
     :raises InvalidRequestError: the transform is not published.
     :raises NotFoundError: the transform or the orchestration does not exist.
-
-    Source: interface.md, "POST /transforms/{id}/orchestration".
     """
-    return Parts(path={"id": transform_id}, body=AttachRequest.of(orchestration_workflow_id=orchestration_workflow_id))
 
 
 @endpoint("DELETE", "/transforms/{id}/orchestration", answer=Transform, repeat=Repeat.IDEMPOTENT)
-def detach_orchestration(transform_id: str, *, cron_expression: str | None = None) -> Parts:
+def detach_orchestration(transform_id: str, *, cron_expression: str | None = None) -> None:
     """
     Detach a transform from its orchestration.
 
@@ -212,26 +155,20 @@ def detach_orchestration(transform_id: str, *, cron_expression: str | None = Non
     :param cron_expression: new schedule of a published table in UTC, cron expression with five fields.
     :raises InvalidRequestError: a schedule is given, but the transform is not a published table.
     :raises NotFoundError: the transform does not exist.
-
-    Source: interface.md, "DELETE /transforms/{id}/orchestration".
     """
-    return Parts(path={"id": transform_id}, query={"cron_expression": cron_expression})
 
 
-@endpoint("POST", "/transforms/bulk", answer=TransformBulkResults, repeat=Repeat.CREATES)
-def create_bulk(*, transforms: Sequence[TransformCreateRequest | Mapping[str, Any]]) -> Parts:
+@endpoint("POST", "/transforms/bulk", answer=TransformBulkResults, repeat=Repeat.CREATES, body=TransformBulkRequest)
+def create_bulk(*, transforms: Sequence[TransformCreateRequest | Mapping[str, Any]]) -> None:
     """
     Create transforms, each independently: the response has one result, or error, for each.
 
     :param transforms: 1 to 50 transforms, each with the arguments of ``transforms.create``.
-
-    Source: interface.md, "POST /transforms/bulk".
     """
-    return Parts(body=TransformBulkRequest.of(transforms=transforms))
 
 
 @endpoint("GET", "/transforms/{id}/versions", answer=Page[TransformVersion], repeat=Repeat.READ)
-def versions(transform_id: str, *, limit: int | None = None, starting_after: str | None = None) -> Parts:
+def versions(transform_id: str, *, limit: int | None = None, starting_after: str | None = None) -> None:
     """
     List the versions of a transform's SQL, newest first.
 
@@ -239,13 +176,10 @@ def versions(transform_id: str, *, limit: int | None = None, starting_after: str
     :param limit: page size, 1 to 100 (service default: 10).
     :param starting_after: cursor from the previous page.
     :raises NotFoundError: the transform does not exist.
-
-    Source: interface.md, "GET /transforms/{id}/versions".
     """
-    return Parts(path={"id": transform_id}, query={"limit": limit, "starting_after": starting_after})
 
 
-@endpoint("POST", "/transforms/{id}/publish", answer=Transform, repeat=Repeat.STARTS_A_RUN)
+@endpoint("POST", "/transforms/{id}/publish", answer=Transform, repeat=Repeat.STARTS_A_RUN, body=PublishRequest)
 def publish(
     transform_id: str,
     *,
@@ -254,7 +188,7 @@ def publish(
     folder_path: str | Unset = UNSET,
     name: str | Unset = UNSET,
     wait_for_completion: bool | Unset = UNSET,
-) -> Parts:
+) -> None:
     """
     Materialize the latest SQL as a view or table.
 
@@ -267,30 +201,17 @@ def publish(
     :param name: new name.
     :param wait_for_completion: True if the call waits until the table is built, for about 45 s at most.
     :raises NotFoundError: the transform does not exist.
-
-    Source: interface.md, "POST /transforms/{id}/publish".
     """
-    return Parts(
-        path={"id": transform_id},
-        body=PublishRequest.of(
-            version_id=version_id,
-            materialization=materialization,
-            folder_path=folder_path,
-            name=name,
-            wait_for_completion=wait_for_completion,
-        ),
-    )
 
 
-@endpoint("POST", "/transforms/{id}/rematerialize", answer=Transform, repeat=Repeat.STARTS_A_RUN)
-def rematerialize(transform_id: str, *, wait_for_completion: bool | Unset = UNSET) -> Parts:
+@endpoint(
+    "POST", "/transforms/{id}/rematerialize", answer=Transform, repeat=Repeat.STARTS_A_RUN, body=RematerializeRequest
+)
+def rematerialize(transform_id: str, *, wait_for_completion: bool | Unset = UNSET) -> None:
     """
     Rebuild a published transform without changes.
 
     :param transform_id: ID of the transform.
     :param wait_for_completion: True if the call waits until the table is built. Undocumented for this endpoint.
     :raises NotFoundError: the transform does not exist.
-
-    Source: interface.md, "POST /transforms/{id}/rematerialize".
     """
-    return Parts(path={"id": transform_id}, body=RematerializeRequest.of(wait_for_completion=wait_for_completion))

@@ -322,6 +322,8 @@ class RunRequested(Answer):
 
     ``status_url`` refers to the run list, relative to the base URL, limited to the first run after the latest existing
     one. The list stays empty until the run is scheduled.
+
+    :param status_url: address of the run list, relative to the base URL.
     """
 
     status_url: str

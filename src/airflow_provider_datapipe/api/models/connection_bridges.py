@@ -9,7 +9,12 @@ from airflow_provider_datapipe.api.models.rules import Omissible, RedirectUri
 
 
 class ConnectionBridge(Answer):
-    """An active bridge. The interface declares no fields for listed bridges; all fields are kept."""
+    """
+    An active bridge. The interface declares no fields for listed bridges; all fields are kept.
+
+    :param authorize_url: secret address at which the user authorizes the connection.
+    :param expires_at: time at which the bridge expires.
+    """
 
     # The URL is a secret: it allows authorizing the connection.
     authorize_url: str | None = Field(default=None, repr=False)
@@ -22,6 +27,9 @@ class CreatedConnectionBridge(ConnectionBridge):
 
     The user authorizes the connection at ``authorize_url``. The browser is then redirected to the ``redirect_uri`` with
     ``connection_id`` and ``state`` as query parameters.
+
+    :param authorize_url: secret address at which the user authorizes the connection.
+    :param expires_at: time at which the bridge expires, 86,400 seconds after its creation.
     """
 
     authorize_url: str = Field(repr=False)

@@ -1,4 +1,4 @@
-"""Connections to external systems (interface.md, "GET /connections")."""
+"""Connections to external systems."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ class Connection(Answer):
     A connection of the account.
 
     The interface declares only the ID. The other fields are assumptions; unknown fields are kept.
+
+    :param id: ID of the connection.
+    :param integration_id: ID of the integration of the external system.
+    :param label: display name.
+    :param created_at: time of the creation.
     """
 
     id: str

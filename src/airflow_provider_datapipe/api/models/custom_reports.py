@@ -21,14 +21,27 @@ class CustomReportErrorCode(StrEnum):
 
 
 class CustomReportError(Answer):
-    """``CustomReportCreateErrorDto``."""
+    """
+    ``CustomReportCreateErrorDto``.
+
+    :param error_code: reason, see :class:`CustomReportErrorCode`. After ``connection_lost_access``, a user must
+        reauthorize the connection.
+    :param message: text for users.
+    """
 
     error_code: Annotated[CustomReportErrorCode | str, OPEN_ENUM]
     message: str
 
 
 class CustomReportResult(Answer):
-    """``CustomReportCreateResultDto``: result of one report, which was created if ``error`` is None."""
+    """
+    ``CustomReportCreateResultDto``: result of one report, which was created if ``error`` is None.
+
+    :param elt_sync_id: ID of the sync.
+    :param name: name of the report, as requested.
+    :param source_stream_name: name of the stream of the created report; None after a failure.
+    :param error: reason for the failure; None if the report was created.
+    """
 
     elt_sync_id: str
     name: str
@@ -37,13 +50,23 @@ class CustomReportResult(Answer):
 
 
 class CustomReportResults(Answer):
-    """``CreateCustomReportsResponseDto``: one result for each report, in the order of the request."""
+    """
+    ``CreateCustomReportsResponseDto``: one result for each report, in the order of the request.
+
+    :param results: the results.
+    """
 
     results: tuple[CustomReportResult, ...]
 
 
 class CustomReport(Body):
-    """``CustomReportCreateItemDto``: a query in the language of the sync's source, and the name of the report."""
+    """
+    ``CustomReportCreateItemDto``: a query in the language of the sync's source, and the name of the report.
+
+    :param elt_sync_id: ID of the sync that gets the report.
+    :param name: name of the report; the name of its stream is derived from it.
+    :param query: query in the language of the sync's source.
+    """
 
     elt_sync_id: str
     name: str

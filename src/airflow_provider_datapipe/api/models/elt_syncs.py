@@ -30,7 +30,26 @@ class EltSyncState(StrEnum):
 
 
 class EltSync(Answer):
-    """``EltSyncDto``: copies data from a source connection into a destination schema."""
+    """
+    ``EltSyncDto``: copies data from a source connection into a destination schema.
+
+    :param id: ID of the sync.
+    :param account_id: ID of the account.
+    :param source_connection_id: ID of the connection that the sync reads.
+    :param source_integration_id: ID of the integration of the source.
+    :param destination_connection_id: ID of the connection to the warehouse.
+    :param destination_integration_id: ID of the integration of the warehouse.
+    :param destination_schema_name: schema in the warehouse that gets the tables.
+    :param enabled: True if the schedule of the sync is active.
+    :param status: status of the sync.
+    :param sync_interval: cron expression of the sync's own schedule.
+    :param orchestration_workflow_id: ID of the orchestration that the sync is attached to; None without one.
+    :param source_streams: streams of the sync; lists may omit them.
+    :param config: settings of the source, which may hold secrets.
+    :param start_date: start of the loaded data, for sources that support it.
+    :param created_at: time of the creation.
+    :param updated_at: time of the last change.
+    """
 
     id: str
     account_id: str
@@ -84,7 +103,21 @@ class OperationMode(StrEnum):
 
 
 class StreamSnapshot(Answer):
-    """``SourceStreamSnapshotDto``: one run of a stream in the sync's status, without its ID."""
+    """
+    ``SourceStreamSnapshotDto``: one run of a stream in the sync's status, without its ID.
+
+    :param bytes_synced: number of loaded bytes.
+    :param records_synced: number of loaded records.
+    :param estimated_total_count: estimated number of records of the whole run.
+    :param started_at: start of the run.
+    :param finished_at: end of the run.
+    :param status: status of the run.
+    :param full_sync_trigger: reason for a full load.
+    :param operation_mode: load mode.
+    :param retry_attempt: number of retries of the service so far.
+    :param error_message: reason for a failure.
+    :param details: progress as text.
+    """
 
     bytes_synced: OptionalNumber
     records_synced: OptionalNumber = None
@@ -100,7 +133,13 @@ class StreamSnapshot(Answer):
 
 
 class StreamSnapshots(Answer):
-    """``SourceStreamSnapshotStatesDto``: the active and the latest run of one stream, identified by name."""
+    """
+    ``SourceStreamSnapshotStatesDto``: the active and the latest run of one stream, identified by name.
+
+    :param name: name of the stream.
+    :param active_sync: the active or scheduled run; None without one.
+    :param latest_sync: the latest finished run; None if no run has finished.
+    """
 
     name: str
     active_sync: StreamSnapshot | None = None
@@ -108,14 +147,26 @@ class StreamSnapshots(Answer):
 
 
 class EltSyncStatus(Answer):
-    """``EltSyncStatusDto``: status of all streams of a sync."""
+    """
+    ``EltSyncStatusDto``: status of all streams of a sync.
+
+    :param elt_sync_id: ID of the sync.
+    :param source_streams: runs of each stream of the sync.
+    """
 
     elt_sync_id: str
     source_streams: tuple[StreamSnapshots, ...]
 
 
 class RetirementDetails(Answer):
-    """``RetirementDetails``: reason and removal date of a retired stream."""
+    """
+    ``RetirementDetails``: reason and removal date of a retired stream.
+
+    :param in_favor_of: name of the replacement.
+    :param removal_date: date of the removal, ISO 8601.
+    :param details: explanation as text.
+    :param link: address of further information.
+    """
 
     in_favor_of: str | None = None
     removal_date: str | None = None
@@ -124,7 +175,16 @@ class RetirementDetails(Answer):
 
 
 class AvailableStream(Answer):
-    """``AvailableStreamDto``: a stream that the source offers."""
+    """
+    ``AvailableStreamDto``: a stream that the source offers.
+
+    :param name: name of the stream.
+    :param is_selectable: False if the stream cannot be added.
+    :param preselect: True if the service suggests the stream.
+    :param sub_streams: names of the substreams: nested lists of records, with tables of their own.
+    :param retired: True if the stream is no longer supported.
+    :param retirement_details: details of a retired stream.
+    """
 
     name: str
     is_selectable: bool | None = None
@@ -135,7 +195,11 @@ class AvailableStream(Answer):
 
 
 class AddedSourceStreams(Answer):
-    """``EltSyncAddSourceStreamsResponseDto``: created streams, without the updated ones."""
+    """
+    ``EltSyncAddSourceStreamsResponseDto``: created streams, without the updated ones.
+
+    :param source_streams: the created streams.
+    """
 
     source_streams: tuple[EltStream, ...]
 
@@ -159,7 +223,19 @@ class EltSyncUpdateRequest(Body):
 
 
 class SourceStream(Body):
-    """``SourceStreamDto``: a stream to add or update, identified by name."""
+    """
+    ``SourceStreamDto``: a stream to add or update, identified by name.
+
+    :param name: name of the stream in the source.
+    :param incremental_pointer_id: column whose highest value marks where the next incremental load starts.
+    :param excluded_columns: columns that are not loaded.
+    :param hashed_columns: columns whose values are hashed before they are stored.
+    :param full_sync_always: True if every run is a full load.
+    :param full_sync_at_midnight: True if the first run of each day is a full load.
+    :param protected_from_full_sync: True to allow no full load after the initial one.
+    :param excluded_substreams: names of substreams that are not loaded.
+    :param enabled_history_table: True to keep a table with earlier versions of rows.
+    """
 
     name: str
     incremental_pointer_id: Omissible[str] = None

@@ -16,7 +16,15 @@ class IntegrationAbility(StrEnum):
 
 
 class Integration(Answer):
-    """``IntegrationDto``."""
+    """
+    ``IntegrationDto``.
+
+    :param id: ID of the integration, such as ``google-drive``.
+    :param name: display name.
+    :param min_required_plan: lowest plan of the account that includes the integration.
+    :param supports_start_date: True if syncs can have a ``start_date``.
+    :param abilities: supported uses of the integration.
+    """
 
     id: str
     name: str

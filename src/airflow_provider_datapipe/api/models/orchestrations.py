@@ -20,14 +20,28 @@ class OrchestrationRunStatus(StrEnum):
 
 
 class Orchestration(Answer):
-    """``OrchestrationDto``: a workflow with a cron schedule."""
+    """
+    ``OrchestrationDto``: a workflow with a cron schedule.
+
+    :param id: ID of the orchestration.
+    :param name: name of the orchestration.
+    """
 
     id: str
     name: str
 
 
 class OrchestrationRun(Answer):
-    """``OrchestrationRunDto``: one run of an orchestration."""
+    """
+    ``OrchestrationRunDto``: one run of an orchestration.
+
+    :param id: ID of the run.
+    :param orchestration_id: ID of the orchestration.
+    :param status: status of the run.
+    :param due_at: scheduled start.
+    :param started_at: start of the run; None before it.
+    :param finished_at: end of the run; None before it.
+    """
 
     id: str
     orchestration_id: str

@@ -46,7 +46,13 @@ class SourceType(StrEnum):
 
 
 class Mapping(Answer):
-    """``ReverseEtlSyncMappingDto``: a source column and the destination property that it is mapped to."""
+    """
+    ``ReverseEtlSyncMappingDto``: a source column and the destination property that it is mapped to.
+
+    :param source_property_id: column of the source.
+    :param destination_property_id: ID of the destination property.
+    :param primary_key: True if the property identifies records of the destination.
+    """
 
     source_property_id: str
     destination_property_id: str
@@ -54,14 +60,35 @@ class Mapping(Answer):
 
 
 class Operation(Answer):
-    """``ReverseEtlSyncOperationDto``: mode and column mappings of a sync."""
+    """
+    ``ReverseEtlSyncOperationDto``: mode and column mappings of a sync.
+
+    :param mode: effect on the destination's records.
+    :param mappings: the mappings.
+    """
 
     mode: Annotated[OperationName | str, OPEN_ENUM]
     mappings: tuple[Mapping, ...]
 
 
 class ReverseEtlSync(Answer):
-    """``ReverseEtlSyncDto``: copies the rows of a transform to a destination connection."""
+    """
+    ``ReverseEtlSyncDto``: copies the rows of a transform to a destination connection.
+
+    :param id: ID of the reverse ETL sync.
+    :param enabled: True if the schedule of the sync is active.
+    :param source_type: type of the source.
+    :param source_id: ID of the source.
+    :param transform_id: ID of the source transform; None if the source is a raw view.
+    :param destination_connection_id: ID of the connection that the sync writes to.
+    :param destination_integration_id: ID of the integration of the destination.
+    :param object_type_id: ID of the destination's object type.
+    :param sync_interval: cron expression of the sync's own schedule.
+    :param orchestration_workflow_id: ID of the orchestration that the sync is attached to; None without one.
+    :param operation: mode and column mappings.
+    :param created_at: time of the creation.
+    :param updated_at: time of the last change.
+    """
 
     id: str
     enabled: bool
@@ -79,14 +106,32 @@ class ReverseEtlSync(Answer):
 
 
 class ReverseEtlSyncWithSettings(ReverseEtlSync):
-    """``ReverseEtlSyncWithSettingsDto``: a sync with its settings, which lists omit."""
+    """
+    ``ReverseEtlSyncWithSettingsDto``: a sync with its settings, which lists omit.
+
+    :param settings: settings of the destination, which may hold secrets.
+    """
 
     # Settings may hold secrets.
     settings: FreeObject = Field(repr=False)
 
 
 class ReverseEtlSyncRun(Answer):
-    """``ReverseEtlSyncRunDto``: one run of a reverse ETL sync."""
+    """
+    ``ReverseEtlSyncRunDto``: one run of a reverse ETL sync.
+
+    :param id: opaque ID of the run.
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :param started_at: start of the run.
+    :param finished_at: end of the run; None while it is active.
+    :param status: status of the run; a completed run can have failed rows.
+    :param total_rows: number of rows of the source.
+    :param distinct_rows: number of rows without duplicates.
+    :param new_rows: number of new, changed and deleted rows that the run sent.
+    :param synced_rows: number of rows that the destination accepted.
+    :param failed_rows: number of rows that the destination rejected.
+    :param error: reason for a failure.
+    """
 
     id: str
     reverse_etl_sync_id: str
@@ -102,7 +147,13 @@ class ReverseEtlSyncRun(Answer):
 
 
 class FailedRecord(Answer):
-    """``ReverseEtlSyncRecordErrorDto``: a record that the destination rejected, and the reason."""
+    """
+    ``ReverseEtlSyncRecordErrorDto``: a record that the destination rejected, and the reason.
+
+    :param sync_id: ID of the reverse ETL sync.
+    :param record_id: ID of the record.
+    :param error: message of the destination.
+    """
 
     sync_id: str
     record_id: str
@@ -110,13 +161,21 @@ class FailedRecord(Answer):
 
 
 class FailedRecords(Answer):
-    """``ReverseEtlSyncFailedRecordErrorsDto``: unresolved errors; the list has no cursor."""
+    """
+    ``ReverseEtlSyncFailedRecordErrorsDto``: unresolved errors; the list has no cursor.
+
+    :param data: the unresolved errors.
+    """
 
     data: tuple[FailedRecord, ...]
 
 
 class FailedRecordCount(Answer):
-    """``ReverseEtlSyncFailedRecordCountDto``."""
+    """
+    ``ReverseEtlSyncFailedRecordCountDto``.
+
+    :param count: number of unresolved errors.
+    """
 
     count: Number
 
@@ -129,7 +188,16 @@ class OperationType(StrEnum):
 
 
 class DestinationProperty(Answer):
-    """``ReverseEtlDestinationPropertyDto``: a destination property that a column can be mapped to."""
+    """
+    ``ReverseEtlDestinationPropertyDto``: a destination property that a column can be mapped to.
+
+    :param id: ID of the property, for mappings.
+    :param property_name: display name.
+    :param property_type: data type.
+    :param readonly: True if the property cannot be written.
+    :param is_required: True if new records need a value.
+    :param is_primary_key: True if the property can identify records.
+    """
 
     id: str
     property_name: str
@@ -140,13 +208,23 @@ class DestinationProperty(Answer):
 
 
 class DestinationSchema(Answer):
-    """``ReverseEtlDestinationSchemaDto``: the properties that columns can be mapped to."""
+    """
+    ``ReverseEtlDestinationSchemaDto``: the properties that columns can be mapped to.
+
+    :param data: the properties.
+    """
 
     data: tuple[DestinationProperty, ...]
 
 
 class AvailableOperation(Answer):
-    """``ReverseEtlAvailableOperationDto``."""
+    """
+    ``ReverseEtlAvailableOperationDto``.
+
+    :param type: target of the operation: records, or their associations.
+    :param mode: effect on the destination's records.
+    :param primary_key_required: True if a mapping must be a primary key.
+    """
 
     type: Annotated[OperationType | str, OPEN_ENUM]
     mode: Annotated[OperationName | str, OPEN_ENUM]
@@ -154,13 +232,24 @@ class AvailableOperation(Answer):
 
 
 class AvailableOperations(Answer):
-    """``ReverseEtlAvailableOperationsDto``."""
+    """
+    ``ReverseEtlAvailableOperationsDto``.
+
+    :param data: the operations.
+    """
 
     data: tuple[AvailableOperation, ...]
 
 
 class ObjectType(Answer):
-    """``ReverseEtlObjectTypeDto``: an object type of a destination, such as a contact."""
+    """
+    ``ReverseEtlObjectTypeDto``: an object type of a destination, such as a contact.
+
+    :param id: ID of the object type.
+    :param name: display name.
+    :param type: category, such as ``standard``.
+    :param associations: names of object types that records can be associated with.
+    """
 
     id: str
     name: str
@@ -169,13 +258,23 @@ class ObjectType(Answer):
 
 
 class ObjectTypes(Answer):
-    """``ReverseEtlObjectTypesDto``."""
+    """
+    ``ReverseEtlObjectTypesDto``.
+
+    :param data: the object types.
+    """
 
     data: tuple[ObjectType, ...]
 
 
 class MappingRequest(Body):
-    """``ReverseEtlSyncMappingRequestDto``: a source column and the destination property that it is mapped to."""
+    """
+    ``ReverseEtlSyncMappingRequestDto``: a source column and the destination property that it is mapped to.
+
+    :param source_property_id: column of the source.
+    :param destination_property_id: ID of the destination property.
+    :param primary_key: True if the property identifies records of the destination.
+    """
 
     source_property_id: str
     destination_property_id: str
@@ -183,7 +282,12 @@ class MappingRequest(Body):
 
 
 class OperationRequest(Body):
-    """``ReverseEtlSyncOperationRequestDto``: mode and column mappings of a sync."""
+    """
+    ``ReverseEtlSyncOperationRequestDto``: mode and column mappings of a sync.
+
+    :param mode: effect on the destination's records.
+    :param mappings: the mappings.
+    """
 
     mode: OperationName
     mappings: tuple[MappingRequest, ...]

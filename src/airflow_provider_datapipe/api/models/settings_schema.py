@@ -15,6 +15,13 @@ class SettingsSchema(Answer):
 
     ``dependencies`` maps a field to the fields that determine its choices. The caller passes the values of those fields
     as ``partial_settings`` to ``reverse_etl_syncs.settings_schema``.
+
+    :param schema_uri: address of the JSON Schema draft.
+    :param title: title of the form.
+    :param type: type of the settings, ``object``.
+    :param properties: JSON Schema of each setting.
+    :param required: names of the required settings.
+    :param dependencies: names of the settings that a setting's choices depend on, by name.
     """
 
     schema_uri: str = Field(alias="$schema")

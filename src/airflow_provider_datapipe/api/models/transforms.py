@@ -49,6 +49,11 @@ class Reference(Answer):
 
     ``tag`` is the text in the braces. The interface writes it as ``{{serviceTag}}``; a live service calls the field
     ``weld_tag``.
+
+    :param tag: text in the braces, such as ``raw.stripe.payments``; ``service_tag`` and ``serviceTag`` are accepted as
+        names of the field.
+    :param type: type of the referenced object.
+    :param dw_item_id: name of the object in the warehouse.
     """
 
     tag: str = Field(
@@ -59,7 +64,25 @@ class Reference(Answer):
 
 
 class Transform(Answer):
-    """``TransformDto``: a SQL model."""
+    """
+    ``TransformDto``: a SQL model.
+
+    :param id: ID of the transform.
+    :param name: name of the transform.
+    :param folder_path: folder of the transform.
+    :param status: publication status.
+    :param materialization: type of the object in the warehouse.
+    :param sql_template: SQL with references in double braces.
+    :param parameters: objects that the SQL refers to, from which lineage is derived.
+    :param documentation: description.
+    :param materialization_status: status of the latest build of a table; None for drafts and views.
+    :param materialization_error: reason for a failed build.
+    :param orchestration_workflow_id: ID of the orchestration that the transform is attached to; None without one.
+    :param cron_expression: cron expression of the transform's own schedule.
+    :param rebuild_trigger: automatic rebuilds; ``none`` without any.
+    :param created_at: time of the creation.
+    :param updated_at: time of the last change.
+    """
 
     id: str
     name: str
@@ -79,13 +102,23 @@ class Transform(Answer):
 
 
 class AvailableReferences(Answer):
-    """``AvailableReferencesResponseDto``: all references that SQL templates can use."""
+    """
+    ``AvailableReferencesResponseDto``: all references that SQL templates can use.
+
+    :param data: the references.
+    """
 
     data: tuple[Reference, ...]
 
 
 class TransformColumn(Answer):
-    """``TransformSchemaFieldDto``: a column of a transform."""
+    """
+    ``TransformSchemaFieldDto``: a column of a transform.
+
+    :param name: name of the column.
+    :param type: data type in the warehouse.
+    :param nullable: True if the column can be null.
+    """
 
     name: str
     type: str
@@ -93,13 +126,26 @@ class TransformColumn(Answer):
 
 
 class TransformSchema(Answer):
-    """``TransformSchemaDto``: the columns of a transform."""
+    """
+    ``TransformSchemaDto``: the columns of a transform.
+
+    :param data: the columns.
+    """
 
     data: tuple[TransformColumn, ...]
 
 
 class TransformVersion(Answer):
-    """``TransformVersionDto``: a version of a transform's SQL."""
+    """
+    ``TransformVersionDto``: a version of a transform's SQL.
+
+    :param id: ID of the version.
+    :param sql_template: SQL of the version.
+    :param parameters: objects that the SQL refers to.
+    :param is_published: True if this version is published.
+    :param user_id: ID of the author.
+    :param created_at: time of the creation.
+    """
 
     id: str
     sql_template: str
@@ -110,7 +156,14 @@ class TransformVersion(Answer):
 
 
 class TransformBulkResult(Answer):
-    """``TransformBulkResultItemDto``: result of one transform. If it failed, ``error`` is set and ``id`` is None."""
+    """
+    ``TransformBulkResultItemDto``: result of one transform. If it failed, ``error`` is set and ``id`` is None.
+
+    :param name: name of the transform, as requested.
+    :param success: True if the transform was created.
+    :param id: ID of the created transform.
+    :param error: reason for a failure.
+    """
 
     name: str
     success: bool
@@ -119,7 +172,11 @@ class TransformBulkResult(Answer):
 
 
 class TransformBulkResults(Answer):
-    """``TransformBulkCreateResponseDto``: one result for each transform."""
+    """
+    ``TransformBulkCreateResponseDto``: one result for each transform.
+
+    :param results: the results.
+    """
 
     results: tuple[TransformBulkResult, ...]
 
@@ -130,6 +187,15 @@ class TransformCreateRequest(Body):
 
     ``cron_expression`` is for published tables. With ``wait_for_completion``, the service responds after the build, or
     after about 45 s.
+
+    :param name: name of the transform.
+    :param folder_path: folder of the transform.
+    :param sql_template: SQL with references in double braces.
+    :param materialization: type of the object in the warehouse.
+    :param documentation: description.
+    :param cron_expression: cron expression of the schedule of a published table.
+    :param publish: True to publish the transform, too.
+    :param wait_for_completion: True if the service responds after the build, or after about 45 s.
     """
 
     name: str

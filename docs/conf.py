@@ -14,7 +14,7 @@ from airflow_provider_datapipe import __version__
 sys.path.insert(0, str(Path(__file__).parent))
 import breaks
 import check_html
-import generate_endpoints
+import generate_interface
 import generate_reference
 import pictures
 import references
@@ -31,23 +31,24 @@ html_css_files = ["pages.css"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
-# What is inherited is told where it is from.
+# Inherited parameters are documented at the base class.
 autodoc_typehints_description_target = "documented"
-# Every reference has to lead somewhere; `references` says what may lead to what is documented elsewhere.
+# Every reference must resolve; `references` resolves those that Sphinx does not.
 nitpicky = True
-exclude_patterns = ["_build"]
+# The introduction is a part of the generated page.
+exclude_patterns = ["_build", "interface_introduction.md"]
 
 
 def setup(app: Sphinx) -> None:
-    """Write what is written from the code, before anything is read."""
-    app.connect("builder-inited", generate_endpoints.write)
+    """Connect the generators of pages, the resolver of references, and the checks."""
+    app.connect("builder-inited", generate_interface.write)
     app.connect("builder-inited", generate_reference.write)
     app.connect("missing-reference", references.resolve)
     # Before Sphinx collects the pictures of a page.
     app.connect("doctree-read", pictures.put_in, priority=400)
     app.connect("doctree-resolved", breaks.put_in)
     app.connect("build-finished", check_html.check)
-    # They are text until then.
+    # Blocks of diagrams are text until pictures replace them.
     app.add_lexer("mermaid", TextLexer)
-    # References stand in double braces.
+    # SQL templates have references in double braces.
     app.add_lexer("sql", SqlJinjaLexer)

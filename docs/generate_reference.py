@@ -46,7 +46,7 @@ PAGES = {
         "Those of ``triggers.events`` are for an ``AssetWatcher`` (:doc:`../events`). The others are what operators "
         "and sensors defer to: DAGs do not name them.",
     ),
-    "hooks": Page("Hooks", ("hooks",), "For tasks of one's own. :doc:`../endpoints` has all that a hook can send."),
+    "hooks": Page("Hooks", ("hooks",), "For tasks of one's own. :doc:`../interface` has all requests of a hook."),
     "decorators": Page("Decorators", ("decorators",), "For the functions of TaskFlow DAGs."),
     "notifications": Page("Notifications", ("notifications",), "For callbacks such as ``on_failure_callback``."),
     "assets": Page("Assets", ("assets",), "Names for what the service holds."),
@@ -184,7 +184,7 @@ def index(names: list[str]) -> str:
     """Give the text of the page above them."""
     lines = [
         _heading("Reference", "="),
-        "Written from the code, whenever these pages are built. All endpoints of the interface: :doc:`../endpoints`.",
+        "Written from the code, whenever these pages are built. All endpoints of the interface: :doc:`../interface`.",
         "",
         ".. toctree::",
         "   :maxdepth: 1",

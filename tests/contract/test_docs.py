@@ -61,6 +61,7 @@ RUN_BY = (
     ),
     ("docs/changes.md", f"{IMPORT}custom_reports", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
     ("docs/changes.md", "from datetime", "tests/system/test_bridges.py::test_a_person_is_asked_and_authorizes"),
+    ("docs/interface_introduction.md", "python", f"{PAGES}::test_introduction_of_the_interface"),
     ("docs/hook.md", "from airflow.sdk import DAG, task", f"{PAGES}::test_tasks_with_the_hook"),
     ("docs/hook.md", "from airflow_provider_datapipe.api.endpoints", f"{PAGES}::test_coroutines_with_the_hook"),
     (

@@ -196,9 +196,8 @@ def test_coroutines_with_the_hook() -> None:
     assert [asyncio.run(names["is_enabled"](sync)) for sync in ("shop", "closed")] == [True, False]
 
 
-def test_introduction_of_the_endpoints() -> None:
-    text = (ROOT / "docs" / "generate_endpoints.py").read_text().partition('_INTRODUCTION = """')[2].partition('"""')[0]
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+def test_introduction_of_the_interface() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", pages()["docs/interface_introduction.md"], re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - our own docs
     assert (names["transform"].name, names["transform"].sql_template) == ("orders", "SELECT 1")

@@ -17,15 +17,19 @@ from pydantic import BaseModel
 from airflow_provider_datapipe.api import models
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS, FUNCTIONS
 from airflow_provider_datapipe.api.errors import ConflictError, InvalidRequestError, NotFoundError
-from airflow_provider_datapipe.api.models.common import Answer, Body, ListOrPage, Page
+from airflow_provider_datapipe.api.models.common import Answer, Body, ErrorAnswer, ListOrPage, Page
 from airflow_provider_datapipe.api.models.integrations import IntegrationAbility
 from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat, Request
-from docs import generate_endpoints
+from docs import generate_interface
 from tests.contract.calls import ALSO_NEEDED, arguments
 from tests.contract.interface_table import ROWS, SCHEMAS, Row
+from tests.support.documents import ROOT
 
 NAMES = {f"{endpoint.method} {endpoint.path}": name for name, endpoint in ENDPOINTS.items()}
 ERRORS = {400: InvalidRequestError, 404: NotFoundError, 409: ConflictError}
+
+#: Committed page of the docs.
+PAGE = generate_interface.PAGE.read_text(encoding="utf-8")
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 every_endpoint = pytest.mark.parametrize("name", ENDPOINTS)
@@ -88,9 +92,48 @@ def test_every_endpoint_and_its_arguments_are_documented(name: str) -> None:
     documentation = inspect.getdoc(FUNCTIONS[name]) or ""
     documented = re.findall(r"^:param (\w+):", documentation, re.MULTILINE)
     assert documented == list(inspect.signature(FUNCTIONS[name]).parameters)
-    page = generate_endpoints.page()
-    assert f"\n### {name}\n" in page
-    assert f"\n`{ENDPOINTS[name].method} {ENDPOINTS[name].path}`\n" in page
+    endpoint = ENDPOINTS[name]
+    title = f"\n({generate_interface.anchor(name)})=\n\n### {name}\n\n`{endpoint.method} {endpoint.path}`\n"
+    assert title in PAGE
+    section = PAGE.partition(title)[2].partition("\n## ")[0].partition("\n### ")[0]
+    for argument in documented:
+        assert f"\n| `{argument}` | " in section
+    for error in re.findall(r"^:raises (\w+):", documentation, re.MULTILINE):
+        assert f" | `{error}` | " in section
+
+
+def test_the_committed_page_is_the_generated_one() -> None:
+    assert generate_interface.page() == PAGE, "`make docs` generates docs/interface.md: commit it"
+
+
+def test_targets_of_the_page_are_unique() -> None:
+    targets = generate_interface.anchors(PAGE)
+    assert len(targets) == len(set(targets))
+    assert {generate_interface.anchor(name.partition(".")[0]) for name in ENDPOINTS} <= set(targets)
+
+
+def test_links_within_the_page_resolve() -> None:
+    links = set(re.findall(r"\]\(#([\w-]+)\)", PAGE))
+    assert links <= set(generate_interface.anchors(PAGE)) | {"rules"}
+
+
+def test_references_in_docstrings_resolve() -> None:
+    targets = set(generate_interface.anchors(PAGE))
+    found = {
+        file: generate_interface.references(file.read_text(encoding="utf-8")) for file in (ROOT / "src").rglob("*.py")
+    }
+    assert sum(map(len, found.values())) > len(ENDPOINTS) // 2
+    assert {file.name: wrong for file, names in found.items() if (wrong := set(names) - targets)} == {}
+
+
+def test_docstrings_refer_to_no_other_page_of_the_name() -> None:
+    lines = [
+        f"{file.name}: {line.strip()}"
+        for file in (ROOT / "src").rglob("*.py")
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if re.search(r"(?<!docs/)\b(?:interface|fields)\.md", line)
+    ]
+    assert lines == []
 
 
 for _module in pkgutil.iter_modules(models.__path__, f"{models.__name__}."):
@@ -145,3 +188,12 @@ def test_a_model_has_the_fields_of_its_schema(schema: str) -> None:
 
 def test_the_abilities_of_integrations() -> None:
     assert set(IntegrationAbility) == {"EltSource", "ReverseEtlDestination"}
+
+
+@pytest.mark.parametrize("schema", [name for name, model in MODELS.items() if issubclass(model, Answer)])
+def test_the_page_has_the_fields_of_a_response(schema: str) -> None:
+    title = f"\n({generate_interface.anchor('fields', MODELS[schema].__name__)})=\n"
+    # Bodies of errors are in the introduction.
+    section = PAGE if issubclass(MODELS[schema], ErrorAnswer) else PAGE.partition(title)[2].partition("\n(")[0]
+    for name in re.findall(r"(\w+)(?:!|=\S+)*(?:\s|$)", SCHEMAS[schema]):
+        assert f"`{name}`" in section

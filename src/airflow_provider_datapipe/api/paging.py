@@ -10,7 +10,7 @@ from airflow_provider_datapipe.api.request import Request
 
 T = TypeVar("T")
 
-#: Maximum page size of the service (interface.md, "Limits").
+#: Maximum page size of the service (:ref:`Limits <interface-limits>`).
 LARGEST_PAGE = 100
 
 

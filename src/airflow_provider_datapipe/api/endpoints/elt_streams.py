@@ -1,4 +1,4 @@
-"""ELT streams."""
+"""ELT streams: the tables that ELT syncs load."""
 
 from __future__ import annotations
 

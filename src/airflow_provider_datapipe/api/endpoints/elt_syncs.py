@@ -1,4 +1,4 @@
-"""ELT syncs."""
+"""ELT syncs, which load streams of a source connection into a schema of the warehouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orchestrations."""
+"""Orchestrations: workflows with a cron schedule, which run syncs and transforms."""
 
 from __future__ import annotations
 

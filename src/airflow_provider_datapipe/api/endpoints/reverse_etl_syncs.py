@@ -1,4 +1,4 @@
-"""Reverse ETL syncs."""
+"""Reverse ETL syncs, which send the rows of a transform to an external system."""
 
 from __future__ import annotations
 

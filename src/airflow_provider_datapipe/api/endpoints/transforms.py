@@ -1,4 +1,4 @@
-"""Transforms."""
+"""Transforms: SQL models, which are published as views or tables."""
 
 from __future__ import annotations
 

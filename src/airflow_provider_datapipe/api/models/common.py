@@ -43,7 +43,7 @@ def parse_timestamp(value: object) -> object:
     """
     Parse a timestamp and convert it to UTC.
 
-    A timestamp without an offset is UTC (interface.md, "Resources and their fields"). Besides ISO 8601, this accepts
+    A timestamp without an offset is UTC, see :ref:`Timestamps <interface-timestamps>`. Besides ISO 8601, this accepts
     lowercase ``t`` and ``z``, hour 24, and seconds or milliseconds since the epoch. Times that are out of range in UTC
     become the earliest or the latest time.
 

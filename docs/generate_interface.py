@@ -279,11 +279,6 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def is_current() -> bool:
-    """Return True if the committed page is the generated one."""
-    return PAGE.read_text(encoding="utf-8") == page()
-
-
 def references(source: str) -> list[str]:
     """Return the targets of the page that docstrings or comments of a module refer to."""
     return re.findall(r":ref:`[^`<]*<(interface[\w-]*)>`", source)

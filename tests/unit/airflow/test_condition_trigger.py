@@ -125,8 +125,10 @@ def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
         )
     assert event["status"] == "timeout"
     assert reported[0].startswith("Waiting: ")
-    assert len(reported) > 2
-    assert all(line.startswith("reverse ETL sync e, run r: running for ") for line in reported[1:]), reported
+    # On a busy machine, the first lines come before the first response.
+    polled = [line for line in reported[1:] if "has not begun" not in line]
+    assert len(polled) > 1
+    assert all(line.startswith("reverse ETL sync e, run r: running for ") for line in polled), reported
 
 
 def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) -> None:

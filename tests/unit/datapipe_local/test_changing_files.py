@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import duckdb
@@ -48,6 +49,20 @@ def test_later_lines_are_of_another_type(merged: FileLoads, first: Any, late: An
     assert merged.rows(f"id, a FROM {PLACE.sql} WHERE id = {MANY} --") == [(MANY, expected)]
     # The same in an incremental load.
     assert load_json(merged, *rows, {"id": MANY + 1, "at": 2, **late}) == 1
+
+
+def test_rows_with_thousands_of_keys_load_in_linear_time(files: FileLoads, warehouse: Warehouse) -> None:
+    values = [7, 2.5, "x", None, True, [1], {"a": 1}, 12345678901234567890123]
+    row = {f"k{number}": values[number % len(values)] for number in range(4_000)}
+    # A condition for each column takes an hour, lists of columns take one second.
+    limit = threading.Timer(60, warehouse.interrupt)
+    limit.start()
+    try:
+        assert load_json(files, row, row) == 2
+    finally:
+        limit.cancel()
+    types = list(files.types().values())[: len(values)]
+    assert [*types[:6], types[7]] == ["BIGINT", "DOUBLE", "VARCHAR", "VARCHAR", "BOOLEAN", "BIGINT[]", "BIGNUM"]
 
 
 def test_text_among_other_values_is_the_same_in_each_run(merged: FileLoads) -> None:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import duckdb
 
-from datapipe_local.common import canonical
+from airflow_provider_datapipe.api.models.formats import strict_json
 from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.types import Typed, described
 from datapipe_local.warehouse.warehouse import literal, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from datapipe_local.warehouse.warehouse import Scan
@@ -186,54 +186,68 @@ class _Suspicions(NamedTuple):
 
 
 def _suspicions(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> _Suspicions:
-    changes = [condition for name, kind in columns if (condition := _change(name, kind)) is not None]
-    names = ", ".join(quoted(column.name) for column in columns)
+    checked: dict[str, list[str]] = {}
+    for name, kind in columns:
+        condition = _change(kind)
+        if condition is not None:
+            checked.setdefault(condition, []).append(name)
+    # Lists of columns: DuckDB's time to plan a condition for each column grows with the square of their number.
+    changes = [
+        f"list_bool_or(list_transform({_texts(names)}, lambda text: {condition}))"
+        for condition, names in checked.items()
+    ]
+    values = ", ".join(quoted(column.name) for column in columns)
     row = cursor.execute(
-        f"SELECT bool_or(coalesce({' OR '.join(changes) or 'false'}, false)), bool_or(coalesce({names}, NULL) IS NULL)"  # noqa: S608 - quoted
-        f" FROM {_as_json(scan, columns)}"
+        f"SELECT bool_or(coalesce({' OR '.join(changes) or 'false'}, false)),"  # noqa: S608 - quoted
+        f" bool_or(coalesce({values}, NULL) IS NULL) FROM {_as_json(scan, columns)}"
     ).fetchone()
     return _Suspicions(*map(bool, row or (False, False)))
 
 
-def _change(name: str, kind: str) -> str | None:
-    """Return the condition under which a column type changes the JSON value; None if it never does."""
-    text = f"CAST({quoted(name)} AS VARCHAR)"
+def _texts(names: Iterable[str]) -> str:
+    """Return the list of the texts of columns."""
+    return f"[{', '.join(quoted(name) for name in names)}]::VARCHAR[]"
+
+
+def _change(kind: str) -> str | None:
+    """Return the condition under which a column type changes the ``text`` of a JSON value; None if it never does."""
     # Digits and the minus sign sort between these two characters, quotes before them, words and brackets after.
-    number = f"{text} < '-' OR {text} > ':'"
+    number = "text < '-' OR text > ':'"
     if kind in ("BIGINT", "HUGEINT"):
-        return f"{number} OR contains({text}, '.') OR ({text} > '-:' AND {text} < '.')"
+        return f"{number} OR contains(text, '.') OR (text > '-:' AND text < '.')"
     if kind == "DOUBLE":
         return (
-            f"{number} OR ({text} > '-:' AND {text} < '.')"
-            f" OR (length({text}) > 15 AND NOT contains({text}, '.'))"
-            f" OR (contains({text}, 'e') AND isinf(TRY_CAST({text} AS DOUBLE)))"
+            f"{number} OR (text > '-:' AND text < '.')"
+            " OR (length(text) > 15 AND NOT contains(text, '.'))"
+            " OR (contains(text, 'e') AND isinf(TRY_CAST(text AS DOUBLE)))"
         )
     if kind == "BOOLEAN":
-        return f"{text} NOT IN ('true', 'false')"
+        return "text NOT IN ('true', 'false')"
     if kind == '"NULL"':
-        return f"{quoted(name)} IS NOT NULL"
+        return "text IS NOT NULL"
     if _NESTED.match(kind):
-        return f"regexp_matches({text}, {literal(_LONG)}) OR regexp_matches({text}, {literal(_NOT_JSON)})"
+        return f"regexp_matches(text, {literal(_LONG)}) OR regexp_matches(text, {literal(_NOT_JSON)})"
     return None
 
 
 def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> str | None:
     """Return a relation that keeps all digits; None if the types of the whole file keep them."""
-    source = _as_json(scan, columns)
+    checked = [column for column in columns if column.type == "DOUBLE" or _NESTED.match(column.type)]
+    if not checked:
+        return None
+    texts = f"SELECT unnest({_texts(name for name, _ in checked)}) AS text, unnest(range({len(checked)})) AS position"
+    rows = cursor.execute(
+        f"SELECT position, coalesce(bool_or(regexp_matches(text, {literal(_LONG)})), false),"  # noqa: S608 - quoted
+        " coalesce(bool_and(regexp_matches(text, '^-?[0-9]+$')), false),"
+        f" coalesce(bool_or(regexp_matches(text, {literal(_NOT_JSON)})"
+        " OR isinf(TRY_CAST(text AS DOUBLE)) AND NOT regexp_matches(text, '^-?[0-9]+$')), false)"
+        f" FROM ({texts} FROM {_as_json(scan, columns)}) GROUP BY position"
+    ).fetchall()
+    if any(impossible for *_, impossible in rows):
+        _check_each_line(scan)
     types: dict[str, str] = {}
-    for name, kind in columns:
-        text = f"CAST({quoted(name)} AS VARCHAR)"
-        if kind != "DOUBLE" and not _NESTED.match(kind):
-            continue
-        row = cursor.execute(
-            f"SELECT coalesce(bool_or(regexp_matches({text}, {literal(_LONG)})), false),"  # noqa: S608 - quoted
-            f" coalesce(bool_and(regexp_matches({text}, '^-?[0-9]+$')), false),"
-            f" coalesce(bool_or(regexp_matches({text}, {literal(_NOT_JSON)})"
-            f" OR isinf(TRY_CAST({text} AS DOUBLE)) AND NOT regexp_matches({text}, '^-?[0-9]+$')), false) FROM {source}"
-        ).fetchone()
-        long, whole, impossible = row or (False, False, False)
-        if impossible:
-            _check_each_line(scan)
+    for position, long, whole, _ in rows:
+        name, kind = checked[position]
         if long and kind != "JSON":
             types[name] = ("BIGNUM" if whole else "VARCHAR") if kind == "DOUBLE" else "JSON"
     if not types:
@@ -308,7 +322,7 @@ def _fault(line: bytes, longest: int) -> str | None:
     if b"\0" in line:
         return "it has a NUL byte"
     try:
-        value, _ = canonical.parse(line.strip())
+        value = strict_json.parse(line.strip())
     except (ValueError, RecursionError) as error:
         return str(error)
     if not isinstance(value, dict):

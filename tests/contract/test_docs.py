@@ -48,7 +48,7 @@ RUN_BY = (
     ("README.md", INSTALL_LOCAL, f"{PACKAGING}::test_with_the_local_service"),
     ("README.md", "python", "tests/system/test_examples.py::test_a_dag_of_the_readme_runs"),
     ("docs/running.md", "python", f"{PAGES}::test_runs_of_every_kind"),
-    ("docs/runs.md", "python", "tests/unit/airflow/test_retries.py::test_the_dag_of_the_documentation_is_patient"),
+    ("docs/runs.md", "python", "tests/unit/airflow/test_retries.py::test_dag_of_the_runs_page_has_the_retry_policy"),
     ("docs/changes.md", f"{IMPORT}elt_syncs", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
     ("docs/changes.md", f"{IMPORT}orchestrations", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
     ("docs/changes.md", f"{IMPORT}datapipe", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),

@@ -93,22 +93,22 @@ def test_changes_of_syncs_and_orchestrations() -> None:
 
     assert run(changes_tasks("orchestrations")["nightly"])["action"] == "created"
 
-    offered = changes_tasks("datapipe")["offered"]
+    offered = changes_tasks("datapipe")["available"]
     offered.render_template_fields({"params": {"sync_id": sync["id"]}})
     assert [each["name"] for each in run(offered)] == ["customers", "orders", "people"]
 
 
 def test_changes_of_reverse_etl_and_custom_reports() -> None:
     reverse = changes_tasks("reverse_etl_failed_records")
-    assert list(reverse) == ["contacts", "hourly", "again"]
+    assert list(reverse) == ["contacts", "hourly", "retry_timeouts"]
     made = run(reverse["contacts"])
     assert made["action"] == "created"
-    for name in ("hourly", "again"):
+    for name in ("hourly", "retry_timeouts"):
         reverse[name].reverse_etl_sync_id = made["id"]
     hourly = run(reverse["hourly"])
     assert (hourly["action"], hourly["details"]["sync_interval"]) == ("updated", "0 * * * *")
     assert hourly["details"]["enabled"]
-    assert run(reverse["again"])["details"] == {"failed_records": 0, "seen": 0, "requested": 0}
+    assert run(reverse["retry_timeouts"])["details"] == {"failed_records": 0, "seen": 0, "requested": 0}
 
     reports, memory = changes_tasks("custom_reports")["reports"], Memory()
     reported = run(reports, memory)
@@ -146,10 +146,10 @@ def test_changes_of_transforms_and_queries(tmp_path: Path) -> None:
     assert run(transforms["models"])["transforms"]["sales/orders"]["result"] == "created"
 
     queries = tasks("query_previews")
-    newest = run(queries["newest"])
+    newest = run(queries["newest_orders"])
     assert [row["id"] for row in newest["rows"]] == [3, 2, 1]
     assert newest["is_complete"]
-    assert all(run(queries[check])["passed"] for check in ("no_holes", "one_each", "as_many"))
+    assert all(run(queries[check])["passed"] for check in ("complete", "unique_ids", "row_count"))
 
 
 @pytest.mark.slow
@@ -157,14 +157,14 @@ def test_runs_of_every_kind(service: LocalService, folder: Path) -> None:
     run(changes_tasks("orchestrations")["nightly"])
     tasks = page_tasks(page_blocks("running.md", "python"))
     done = {name: run(task) for name, task in tasks.items()}
-    for name in ("orders", "by_name", "anew", "nightly", "publish", "again", "send"):
+    for name in ("orders", "by_name", "reload", "nightly", "publish", "rebuild", "send"):
         assert (name, done[name]["outcome"]) == (name, "succeeded")
-    streams = {name: each["outcome"] for name, each in done["whole"]["streams"].items()}
+    streams = {name: each["outcome"] for name, each in done["all_streams"]["streams"].items()}
     assert streams == {"orders": "succeeded", "people": "succeeded", "gone": "failed"}
-    assert done["some"]["streams"].keys() == {"orders", "people"}
-    # One for each of the tasks that load it: orders, by_name, anew, whole, some.
+    assert done["two_streams"]["streams"].keys() == {"orders", "people"}
+    # One for each of the tasks that load it: orders, by_name, reload, all_streams, two_streams.
     assert len([each for each in service.journal_runs("shop.orders") if each["trigger"] == "request"]) == 5
-    assert done["ask_again"]["details"]["failed_records"] == 0
+    assert done["retry_timeouts"]["details"]["failed_records"] == 0
     assert json.loads((folder / "out" / "adults.jsonl").read_text()) == {"id": 1}
 
 
@@ -178,7 +178,7 @@ def names_of_hook_page(file: str) -> dict[str, Any]:
 def test_tasks_with_the_hook() -> None:
     load = EltStreamRunOperator(task_id="load", stream_id="shop.orders", poll_interval=0.05)
     loaded = {run(load)["run_id"] for _ in range(4)}
-    tasks = {task.task_id: task for task in names_of_hook_page("dags/looked_after.py")["dag"].tasks}
+    tasks = {task.task_id: task for task in names_of_hook_page("dags/inventory.py")["dag"].tasks}
     assert run(tasks["disabled_syncs"]) == ["closed"]
     rows = run(tasks["rows_of_the_last_runs"])
     assert (set(rows.values()), set(rows) < loaded, len(rows)) == ({4}, True, 3)
@@ -187,9 +187,9 @@ def test_tasks_with_the_hook() -> None:
 
 
 def test_coroutines_with_the_hook() -> None:
-    names = names_of_hook_page("plugins/counting.py")
+    names = names_of_hook_page("plugins/counts.py")
     counts = {kind: len(SEED[kind]) for kind in ("elt_syncs", "transforms")}
-    assert asyncio.run(names["how_much_there_is"]()) == {
+    assert asyncio.run(names["count_resources"]()) == {
         "syncs": counts["elt_syncs"],
         "transforms": counts["transforms"],
     }

@@ -78,7 +78,7 @@ def test_the_dag_of_the_documentation_runs(shop: LocalService, dag_test: DagTest
     }
     tested = dag_test.run("shop_checks", file, connections)
     assert tested.states == dict.fromkeys(
-        ["newest", "no_holes", "as_reported", "neither_few_nor_many", "published", "report"], "success"
+        ["newest", "complete", "total_matches", "row_count", "published", "report"], "success"
     ), tested.output[-5000:]
     assert [row["id"] for row in tested.results["newest"]["rows"]] == [3, 2, 1]
     assert tested.results["report"]["records"] == 3

@@ -100,7 +100,7 @@ def test_dags_with_it_can_be_stored_and_it_is_made_again() -> None:
     assert vars(again) == vars(policy)
 
 
-def test_the_dag_of_the_documentation_is_patient() -> None:
+def test_dag_of_the_runs_page_has_the_retry_policy() -> None:
     (block,) = (block for block in blocks() if block.page == "docs/runs.md" and "DatapipeRetryPolicy" in block.text)
     names: dict[str, Any] = {}
     exec(block.text, names)  # noqa: S102 - our own docs

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from airflow_provider_datapipe.runs.poll_interval import KEPT, RunDurations, next_poll
+from airflow_provider_datapipe.runs.models import KEPT_DURATIONS
+from airflow_provider_datapipe.runs.poll_interval import RunDurations, next_poll
 
 FASTEST, SLOWEST = 1.0, 60.0
 #: What a look costs, in seconds of delay, and from which duration; less in shorter runs, in proportion. As in the code,
@@ -106,7 +107,7 @@ def drawn(family: Family, typical: float, count: int, *, failing: int = FAILING,
     chance = random.Random(f"{family.__name__} {typical} {seed}")  # noqa: S311 - no secret
     cases = []
     for _ in range(count):
-        *earlier, last = (typical * factor for factor in family(chance, KEPT + 1))
+        *earlier, last = (typical * factor for factor in family(chance, KEPT_DURATIONS + 1))
         fails = chance.randrange(100) < failing
         cases.append(Case(last * chance.random() if fails else last, earlier[::-1]))
     return cases
@@ -119,9 +120,9 @@ def recorded() -> list[Case]:
         for row in csv.DictReader(file):
             series.setdefault(row["series"], []).append(float(row["seconds"]) * STRETCH)
     return [
-        Case(durations[run], durations[run - KEPT : run][::-1])
+        Case(durations[run], durations[run - KEPT_DURATIONS : run][::-1])
         for durations in series.values()
-        for run in range(KEPT, len(durations))
+        for run in range(KEPT_DURATIONS, len(durations))
     ]
 
 

@@ -1,7 +1,8 @@
-"""Retry policy of the API client: pure functions."""
+"""Retry policy of the API client, and the backoff of all requests."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
@@ -50,6 +51,20 @@ def may_send_again(error: DatapipeError, repeat: Repeat) -> bool:
     return isinstance(error, ServerError) and error.status in _PASSING and repeat.is_safe
 
 
+def backoff_delay(failures: int, *, first: float, longest: float, jitter: float | None = None) -> float:
+    """
+    Return the delay after failures in seconds: doubled after each one, capped, and reduced by up to half at random.
+
+    :param failures: number of consecutive failures, at least 1.
+    :param first: delay after the first failure, before the reduction.
+    :param longest: the longest delay.
+    :param jitter: number from 0 to 1 that spreads the requests of many clients; None for a random number.
+    """
+    # The limit of the exponent avoids an overflow.
+    delay = min(longest, first * 2.0 ** min(failures - 1, 30))
+    return delay * (0.5 + (random.random() if jitter is None else jitter) / 2)  # noqa: S311 - no secret
+
+
 def delay_before(
     attempt: int, error: DatapipeError, *, elapsed: float, policy: RetryPolicy, jitter: float
 ) -> float | None:
@@ -62,8 +77,7 @@ def delay_before(
     :param policy: time limits.
     :param jitter: random number from 0 to 1, to spread the attempts of many clients.
     """
-    longest = min(policy.longest_delay, policy.first_delay * 2 ** min(attempt - 1, 30))
-    delay = longest * (0.5 + jitter / 2)
+    delay = backoff_delay(attempt, first=policy.first_delay, longest=policy.longest_delay, jitter=jitter)
     asked = honored(error)
     if asked is not None:
         # Never earlier than requested; jitter spreads the clients. The backoff is the minimum, because some services

@@ -180,9 +180,9 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
 
         :raises DatapipeError: if the service refuses a request or cannot be reached, or a run does not succeed.
         """
-        from airflow_provider_datapipe.operators.task_state import task_state_of
         from airflow_provider_datapipe.runs.kinds import KINDS
         from airflow_provider_datapipe.runs.start import resumable_first
+        from airflow_provider_datapipe.runs.task_state import task_state_of
 
         hook = self._hook()
         try:
@@ -362,10 +362,10 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
     ) -> Any:
         from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
-        from airflow_provider_datapipe.operators.task_state import task_state_of
-        from airflow_provider_datapipe.runs.batch_flows import finalize_task_state
+        from airflow_provider_datapipe.runs.batch import finalize_task_state
         from airflow_provider_datapipe.runs.conflicts import RunSkipped
         from airflow_provider_datapipe.runs.results import explain
+        from airflow_provider_datapipe.runs.task_state import task_state_of
 
         self._under_way, self._instance = batch, context.get("ti")
         records = task_state_of(context)
@@ -400,8 +400,9 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
 
     def _carry_out(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> None:
         """Start queued runs and wait until all runs end, in the worker or in the triggerer."""
-        from airflow_provider_datapipe.operators.task_state import task_state_of
-        from airflow_provider_datapipe.runs.batch_flows import run_batch, start_queued
+        from airflow_provider_datapipe.runs.batch import start_queued
+        from airflow_provider_datapipe.runs.batch_wait import run_batch
+        from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.runs.worker_wait import FIRST_INTERVAL
 
         records, start_policy = task_state_of(context), self._start_policy()

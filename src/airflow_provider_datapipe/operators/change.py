@@ -93,7 +93,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.operators.task_state import task_state_of
+        from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
 
         self._under_change = DeactivatedSyncs(task_state_of(context))

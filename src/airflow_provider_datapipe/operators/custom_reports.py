@@ -76,7 +76,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         :raises DatapipeError: the service refused, or could not be reached.
         :raises ValueError: if a rendered argument is invalid.
         """
-        from airflow_provider_datapipe.operators.task_state import task_state_of
+        from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.resources.custom_reports import check_policy
 
         check_policy(self.on_partial_failure, self.tolerated_errors)

@@ -120,7 +120,7 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
         :raises ScheduleLostError: if this task has paused the schedule, and its snapshot was lost.
         :raises NotHoldableError: if the interface cannot pause or restore this schedule.
         """
-        from airflow_provider_datapipe.operators.task_state import task_state_of
+        from airflow_provider_datapipe.runs.task_state import task_state_of
 
         ti, records = context["ti"], task_state_of(context)
         self._owner = (self.dag_id, getattr(ti, "run_id", ""), self.task_id, getattr(ti, "map_index", -1))

@@ -147,8 +147,8 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.operators.task_state import earlier_task_state
         from airflow_provider_datapipe.resources.template_values import choice
+        from airflow_provider_datapipe.runs.task_state import earlier_task_state
 
         choice("on_partial_failure", self.on_partial_failure, ("fail", "succeed"))
         self._records, self._is_retry = earlier_task_state(context), is_retry(context)

@@ -269,7 +269,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
         :raises DatapipeError: the service refused, could not be reached, or the build failed.
         :raises ValueError: if a rendered argument is invalid.
         """
-        from airflow_provider_datapipe.operators.task_state import task_state_of
+        from airflow_provider_datapipe.runs.task_state import task_state_of
 
         self._records, self._is_retry = task_state_of(context), is_retry(context)
         result: DeployResult = super().execute(context)

@@ -102,7 +102,7 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         :raises DatapipeError: if the connection or the source is not usable.
         """
         from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
-        from airflow_provider_datapipe.operators.task_state import task_state_of
+        from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.webhook.batches import Limits
         from airflow_provider_datapipe.webhook.delivery import Delivery, SourceChangedError, described
 

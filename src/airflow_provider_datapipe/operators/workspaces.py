@@ -87,10 +87,10 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
     def _environment(self) -> dict[str, str]:
         """Return the given values as text: a DAG that renders native objects converts some to numbers."""
         from airflow_provider_datapipe.resources.template_values import mapping
-        from airflow_provider_datapipe.runs.templating import text
+        from airflow_provider_datapipe.runs.targets import rendered_text
 
         given = {} if self.environment is None else mapping("environment", self.environment)
-        values = {name: text(f"environment[{name!r}]", value) for name, value in given.items()}
+        values = {name: rendered_text(f"environment[{name!r}]", value) for name, value in given.items()}
         # A missing value raises an error where the workspace refers to it.
         return {name: value for name, value in values.items() if value is not None}
 
@@ -185,7 +185,7 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
         from pathlib import Path
 
-        from airflow_provider_datapipe.operators.task_state import task_state_of
+        from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.pipelines.plan import report_text
         from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, alone, apply
         from airflow_provider_datapipe.resources.template_values import number

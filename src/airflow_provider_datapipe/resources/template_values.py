@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.runs.templating import read as _read
-from airflow_provider_datapipe.runs.templating import text as _text
+from airflow_provider_datapipe.runs.targets import parse_rendered, rendered_text
 
 
 def flag(field: str, value: Any) -> bool:
@@ -14,7 +13,7 @@ def flag(field: str, value: Any) -> bool:
 
     :raises ValueError: if the value is something else.
     """
-    read = _read(value.strip().lower() if isinstance(value, str) else value)
+    read = parse_rendered(value.strip().lower() if isinstance(value, str) else value)
     if isinstance(read, bool):
         return read
     raise ValueError(f"{field} must be True or False, not {value!r}")
@@ -26,7 +25,7 @@ def number(field: str, value: Any, *, least: int) -> int:
 
     :raises ValueError: if the value is something else, or too small.
     """
-    read = _read(value)
+    read = parse_rendered(value)
     if isinstance(read, bool) or not isinstance(read, int) or read < least:
         raise ValueError(f"{field} must be a whole number of {least} or more, not {value!r}")
     return read
@@ -38,7 +37,7 @@ def mapping(field: str, value: Any) -> dict[str, Any]:
 
     :raises ValueError: if the value is something else. The message omits the value, because it may contain secrets.
     """
-    read = _read(value)
+    read = parse_rendered(value)
     if isinstance(read, dict) and all(isinstance(key, str) for key in read):
         return read
     raise ValueError(f"{field} must be a mapping, or the JSON of one, not {type(read).__name__}")
@@ -50,7 +49,7 @@ def texts(field: str, value: Any) -> list[str]:
 
     :raises ValueError: if the value is something else.
     """
-    read = _read(value)
+    read = parse_rendered(value)
     if isinstance(read, list | tuple) and all(isinstance(each, str) for each in read):
         return list(read)
     raise ValueError(f"{field} must be a list of texts, not {value!r}")
@@ -62,7 +61,7 @@ def mappings(field: str, value: Any) -> list[dict[str, Any]]:
 
     :raises ValueError: if the value is something else. The message omits the value, because it may contain secrets.
     """
-    read = _read(value)
+    read = parse_rendered(value)
     if not isinstance(read, list | tuple):
         raise ValueError(f"{field} must be a list of mappings, or the JSON of one, not {type(read).__name__}")  # noqa: TRY004 - ValueError, as for every invalid value
     return [mapping(f"{field}[{place}]", each) for place, each in enumerate(read)]
@@ -86,7 +85,7 @@ def named(field: str, value: Any) -> list[dict[str, Any]]:
 
     :raises ValueError: if the value is something else, or a name is missing.
     """
-    read = _read(value)
+    read = parse_rendered(value)
     if isinstance(value, str | int) and not isinstance(read, list | tuple | dict | None):
         # A single name, which may look like another type, for example a number.
         read = [read if isinstance(read, str) else value]
@@ -101,6 +100,6 @@ def named(field: str, value: Any) -> list[dict[str, Any]]:
 
 def _named(field: str, value: Any) -> dict[str, Any]:
     if isinstance(value, str | int):
-        return {"name": _text(field, value)}
+        return {"name": rendered_text(field, value)}
     read = mapping(field, value)
-    return read | {"name": _text(f"{field}.name", read.get("name"))}
+    return read | {"name": rendered_text(f"{field}.name", read.get("name"))}

@@ -12,7 +12,7 @@ from airflow_provider_datapipe.resources import query_previews
 from airflow_provider_datapipe.resources.checks import CheckFailedError, check_truth, first_row
 from airflow_provider_datapipe.resources.transform_folder import DataCheck, about
 from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.batch_flows import wait_for_some
+from airflow_provider_datapipe.runs.batch_wait import wait_for_some
 from airflow_provider_datapipe.runs.results import exception_for, explain
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 

@@ -28,9 +28,14 @@ from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunTarget
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.results import build_run_result, exception_for
-from airflow_provider_datapipe.runs.targets import folder_of, orchestration_target, required, transform_target
+from airflow_provider_datapipe.runs.targets import (
+    folder_of,
+    orchestration_target,
+    rendered_text,
+    required,
+    transform_target,
+)
 from airflow_provider_datapipe.runs.task_state import StartRecord, TaskState, task_state_key
-from airflow_provider_datapipe.runs.templating import text
 
 KIND = "transform"
 #: Value of a schedule that means no schedule, because None keeps the current schedule.
@@ -85,7 +90,7 @@ def desired(
         (folder_of(folder_path) or "").strip("/"),
         required("sql_template", sql_template),
         materialization,
-        text("documentation", documentation),
+        rendered_text("documentation", documentation),
         cron_expression if cron_expression is None else required("cron_expression", cron_expression),
     )
 

@@ -1,4 +1,4 @@
-"""Backoff and concurrency limit of a connection. Pure: no I/O, and no clock of its own."""
+"""Backoff of polls that fail, and concurrency limit of a connection. Pure: no I/O, and no clock of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.api.retry import backoff_delay, honored
 
 #: HTTP statuses for an outage of a gateway or of the whole service. Others may concern only the requested resource.
 _OUT_OF_SERVICE = frozenset({502, 503, 504})
@@ -20,6 +20,8 @@ _OUT_OF_SERVICE = frozenset({502, 503, 504})
 _RECENT = 10.0
 #: The first and the longest pause after failures, in seconds, unless the service asks for a longer one.
 _SHORTEST, _LONGEST = 1.0, 60.0
+#: The longest interval between two polls of a resource whose polls fail, in seconds.
+LONGEST_INTERVAL = 300.0
 
 
 def is_of_connection(error: DatapipeError) -> bool:
@@ -38,6 +40,17 @@ def counts_as_lost(failures: int, answered_at: float | None, now: float) -> bool
     :param now: current time in seconds since the epoch.
     """
     return failures > 1 or answered_at is None or now >= answered_at + _RECENT
+
+
+def delay_after(failures: int, interval: float, jitter: float | None = None) -> float:
+    """
+    Return the seconds until the next poll of a resource whose polls fail: at least its interval.
+
+    :param failures: number of failures since the last answer, at least 1.
+    :param interval: seconds between two polls without failures.
+    :param jitter: number from 0 to 1; None for a random number.
+    """
+    return max(interval, backoff_delay(failures, first=interval, longest=LONGEST_INTERVAL, jitter=jitter))
 
 
 class ConnectionBackoff:
@@ -102,8 +115,8 @@ class ConnectionBackoff:
         if now >= self.paused_until:
             # Concurrent requests fail together, and count once.
             self._failures += 1
-            pause = min(_LONGEST, _SHORTEST * 2.0 ** min(self._failures - 1, 10))
-            self.paused_until = now + pause * (0.5 + self._jitter() / 2)
+            pause = backoff_delay(self._failures, first=_SHORTEST, longest=_LONGEST, jitter=self._jitter())
+            self.paused_until = now + pause
         # A service that limits the rate of requests can be reached.
         is_answer = isinstance(error, RateLimitError)
         self.lost = error if not is_answer and counts_as_lost(self._failures, self._answered_at, now) else None

@@ -1,12 +1,24 @@
-"""Batches of runs of one kind that a task starts and waits for together. A single run is a batch of one."""
+"""
+Batches of runs of one kind that a task starts and waits for together. A single run is a batch of one.
+
+:mod:`.batch_wait` waits for the started runs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
+from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, RunSkipped
+from airflow_provider_datapipe.runs.errors import RunConflictError
+from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.start import StartPolicy, start
+from airflow_provider_datapipe.runs.task_state import StartRecord, TaskState, task_state_key
 from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 
 
@@ -126,8 +138,83 @@ class Batch:
         :param targets: the targets.
         :param reason: reason for messages.
         """
-        for target in targets:
-            reference = RunRef.to(self.kind, target)
-            detail = f"not requested: {reason}"
-            self.ended.append(WaitOutcome(WaitOutcomeReason.NOT_STARTED, reference, Outcome.SCHEDULED, detail=detail))
+        detail = f"not requested: {reason}"
+        self.ended += [
+            _unstarted(self, target, WaitOutcomeReason.NOT_STARTED, Outcome.SCHEDULED, detail) for target in targets
+        ]
         self.queued = [target for target in self.queued if target not in targets]
+
+
+async def start_queued(
+    batch: Batch,
+    records: TaskState,
+    policy: StartPolicy,
+    *,
+    alone: bool,
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """
+    Start queued runs, up to the limit of the batch.
+
+    :param batch: the batch, which is changed in place.
+    :param records: stored state of earlier tries of the task.
+    :param policy: policy for starting runs.
+    :param alone: True if the batch is a single run: errors and skips are raised. False to store the refusal of a run
+        as the outcome of this run.
+    :param clock: function that returns the current time in seconds since the epoch.
+    :raises RunSkipped: if another run is active, and ``if_running`` is ``skip``.
+    :raises DatapipeError: if the service cannot be reached, or does not accept the key.
+    """
+    kind = KINDS[batch.kind]
+    while batch.has_room:
+        target = batch.queued[0]
+        try:
+            seen = await start(kind, target, records, policy, clock)
+        except ActiveRunConflict as blocked:
+            batch.blocked.append(WaitingForOtherRun(blocked.run_state.reference, target))
+        except DatapipeError as error:
+            about_others = not isinstance(error, InvalidRequestError | NotFoundError | RunConflictError)
+            if alone or (about_others and not batch.waiting and not batch.ended):
+                raise
+            batch.ended.append(_unstarted(batch, target, WaitOutcomeReason.NOT_STARTED, Outcome.FAILED, str(error)))
+            if about_others:
+                # The other requests would fail as well. Wait for the runs that were started.
+                batch.give_up(batch.queued[1:], "the one before it could not be started")
+        except RunSkipped as skipped:
+            if alone:
+                raise
+            batch.ended.append(_unstarted(batch, target, WaitOutcomeReason.SKIPPED, Outcome.SKIPPED, str(skipped)))
+        else:
+            batch.add(seen)
+        # Remove the target last: if the code above raises, a retry finds it in the queue.
+        batch.queued.pop(0)
+
+
+def _unstarted(
+    batch: Batch, target: RunTarget, reason: WaitOutcomeReason, outcome: Outcome, detail: str
+) -> WaitOutcome:
+    return WaitOutcome(reason, RunRef.to(batch.kind, target), outcome, detail=detail)
+
+
+def finalize_task_state(batch: Batch, records: TaskState, failed: list[WaitOutcome], *, succeeded: bool) -> None:
+    """
+    Update the stored state of the task for later tries.
+
+    A task that succeeds closes its records. If it is cleared, it runs again; if it is killed before Airflow stores its
+    success, the retry continues with the finished runs. A task that fails keeps the records of runs that may be active,
+    of runs that have succeeded, and of requests whose result is not known, so that a retry starts only the failed runs.
+    It also keeps the record of a run that the service no longer knows: the retry verifies it.
+
+    :param batch: the batch, in which all runs have ended.
+    :param failed: outcomes that the task counts as failures.
+    :param succeeded: True if the task succeeds.
+    """
+    for end in batch.ended:
+        key = task_state_key(batch.kind, RunTarget(end.reference.resource_id, end.reference.name))
+        if succeeded:
+            records.close(key)
+        elif end in failed and end.reason is WaitOutcomeReason.RUN_OVER:
+            records.delete(key)
+        elif end.reason is WaitOutcomeReason.NOT_SCHEDULED and (kept := records.get(key)):
+            # The retry checks once if the run was scheduled since. If not, it requests a run.
+            records.set(key, replace(StartRecord.from_dict(kept), reference=None).as_dict())

@@ -1,18 +1,30 @@
-"""State of the wait for the runs of a batch. Pure: no I/O, and no clock of its own."""
+"""Wait for the runs of a batch: its state, without I/O and without a clock of its own, and flows that wait."""
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Callable
+from math import inf
+
 from airflow_provider_datapipe.api.errors import DatapipeError
-from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
+from airflow_provider_datapipe.flows import send, sleep
+from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun, start_queued
 from airflow_provider_datapipe.runs.log_lines.contact import ContactLog, LogLine
+from airflow_provider_datapipe.runs.log_lines.progress import ProgressLines, ReportLine
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.polling.poll_schedule import PollSchedule
+from airflow_provider_datapipe.runs.start import StartPolicy
+from airflow_provider_datapipe.runs.task_state import TaskState
 from airflow_provider_datapipe.runs.wait import RunWait, WaitOutcome, WaitOutcomeReason, WaitPolicy
 
 #: The most seconds until the first poll of a run that is in the way.
 _BLOCKED_PAUSE = 5.0
 #: The most seconds for which the first polls in a triggerer wait, if the clocks of worker and triggerer differ.
 _LONGEST_DELAY = 300.0
+#: The shortest pause of a wait in seconds, so that rounding does not cause a busy loop.
+_SHORTEST_PAUSE = 0.001
 
 
 class BatchWait:
@@ -64,7 +76,7 @@ class BatchWait:
     @property
     def is_over(self) -> bool:
         """True if a queued run can be started, or no run is left to wait for."""
-        # The batch lists ended runs as active until settle() is called.
+        # The batch lists ended runs as active until write_back() is called.
         return not self._targets or self._batch.has_room_beside(len(self._targets))
 
     def take(self, watch: RunWait, end: WaitOutcome) -> list[RunWait]:
@@ -127,3 +139,78 @@ class BatchWait:
             WaitingForOtherRun(watch.reference, target) for watch, target in self._targets.items() if target
         ]
         batch.poll_after = max([asked_until, *(watch.poll_after or 0.0 for watch in self._targets)]) or None
+
+
+async def wait_for_some(
+    batch: Batch,
+    policy: WaitPolicy,
+    clock: Callable[[], float] = time.time,
+    report: ReportLine | None = None,
+    until: float = inf,
+) -> None:
+    """
+    Wait until a queued run can be started, or, with an empty queue, until every run has ended.
+
+    :param batch: the batch, which is changed in place.
+    :param policy: poll interval and time limits.
+    :param clock: function that returns the current time in seconds since the epoch.
+    :param report: function that logs progress; None for no log lines.
+    :param until: time at which the wait is interrupted; the runs remain in ``batch.waiting``.
+    """
+    wait = BatchWait(batch, policy, clock())
+    progress = ProgressLines(wait, clock(), 0.0)
+    schedule = PollSchedule()
+    for watch in wait.watches:
+        schedule.add(watch)
+    while not wait.is_over and clock() < until:
+        ends = schedule.overdue(clock())
+        poll = None if ends else schedule.next(clock())
+        if poll is not None:
+            try:
+                answer = await send(poll.request)
+            except DatapipeError as error:
+                ends = schedule.failed(poll, error, clock())
+            else:
+                ends = schedule.answered(poll, answer, clock())
+        elif not ends:
+            await sleep(max(min(schedule.wake_at(clock()), until) - clock(), _SHORTEST_PAUSE))
+        for watch, end in ends:
+            for gone in wait.take(watch, end):
+                schedule.discard(gone)
+        if report is not None and (line := wait.contact_line(schedule.contact.lost, clock())):
+            report(*line)
+        wait.write_back(schedule.contact.asked_until)
+        if report is not None and clock() >= progress.due and not wait.is_over:
+            report(logging.INFO, progress.line(clock(), is_lost=schedule.contact.lost is not None))
+
+
+async def run_batch(
+    batch: Batch,
+    records: TaskState,
+    start_policy: StartPolicy,
+    wait_policy: WaitPolicy,
+    *,
+    alone: bool,
+    clock: Callable[[], float] = time.time,
+    report: ReportLine | None = None,
+    limit: Callable[[Batch], float] | None = None,
+) -> None:
+    """
+    Start the runs of a batch and wait until all have ended, or until a wait exceeds a limit.
+
+    :param batch: the batch, which is changed in place.
+    :param records: stored state of earlier tries of the task.
+    :param start_policy: policy for starting runs.
+    :param wait_policy: poll interval and time limits.
+    :param alone: see :func:`~.batch.start_queued`.
+    :param clock: function that returns the current time in seconds since the epoch.
+    :param report: function that logs progress; None for no log lines.
+    :param limit: function that returns the longest wait, in seconds, until a queued run can be started or every run has
+        ended; None for no limit.
+    """
+    while not batch.is_over:
+        await start_queued(batch, records, start_policy, alone=alone, clock=clock)
+        until = inf if limit is None else clock() + limit(batch)
+        await wait_for_some(batch, wait_policy, clock, report, until)
+        if clock() >= until and not batch.has_room:
+            return

@@ -13,7 +13,7 @@ from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.runs.run_history import parse_time
-from airflow_provider_datapipe.runs.templating import read
+from airflow_provider_datapipe.runs.targets import parse_rendered
 
 #: Tolerance for the clocks of the service and of Airflow.
 _CLOCKS = timedelta(minutes=1)
@@ -76,7 +76,7 @@ class Bridge:
         :raises ValueError: if the value is no such result. The message does not show the value, because it may contain
             the authorization URL.
         """
-        given = read(value)
+        given = parse_rendered(value)
         needed = ("integration_id", "label", "expires_at")
         if not isinstance(given, Mapping) or not all(isinstance(given.get(name), str) for name in needed):
             raise ValueError("bridge must be the result of a ConnectionBridgeCreateOperator, or the text of it")

@@ -3,24 +3,41 @@ Meaning of a 409 (a run is active or scheduled already), and the ``if_running`` 
 
 .. code-block:: text
 
-    the run in the way                attach           wait, or an own run is needed   fail     skip
-    active                            attach           wait for it, then request       fail     skip
-    scheduled, not visible yet        attach           wait for it, then request       fail     skip
-    finished since the request        take its result  request again                   fail     skip
-    finished before, or can't be read request again    request again                   fail     skip
+    run in the way                      attach           wait, or an own run is needed   fail     skip
+    started by this task                attach           attach                          attach   attach
+    active                              attach           wait for it, then request       fail     skip
+    finished after the request          take its result  request again                   fail     skip
+    finished before, or cannot be read  request again    request again                   fail     skip
+    not visible, first refusal          request again, without a pause
+    not visible, further refusals       as active: the run is scheduled, and not listed yet
 
-``request again`` happens with a growing delay and for a limited time (:mod:`.start`): a lagging replica can refuse a
-request because of a finished run, or not show a run that has just started.
+A run counts as started by this task if it is new since the first request, and the service may have executed a request
+whose response was lost. While this is possible, and no active run is visible, the request is repeated whatever the
+policy is: the refusal may be due to the task's own run, which is not listed yet.
+
+Requests are repeated with a growing pause and for a limited time (``lost_response_timeout``), because a lagging replica
+can refuse a request because of a finished run, or not show a run that has just started. After this time, the start
+fails, or waits for the task's own run to appear in the list.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
+from typing import Any
 
+from airflow_provider_datapipe.api.errors import AuthenticationError, ConflictError, DatapipeError
+from airflow_provider_datapipe.api.retry import backoff_delay
+from airflow_provider_datapipe.flows import send, sleep
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import Kind
-from airflow_provider_datapipe.runs.models import RunState, RunTarget
+from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.task_state import KnownRuns
+
+#: The longest pause between two requests that the service refuses, in seconds.
+_LONGEST_PAUSE = 30.0
 
 
 class IfRunning(StrEnum):
@@ -44,12 +61,12 @@ class ActiveRunConflict(Exception):  # noqa: N818 - no error: a run has to end f
     """
     Another run has to end before the task can start its run.
 
-    :param observation: the other run.
+    :param run_state: state of the other run.
     """
 
-    def __init__(self, observation: RunState) -> None:
+    def __init__(self, run_state: RunState) -> None:
         super().__init__()
-        self.observation = observation
+        self.run_state = run_state
 
 
 class RunInTheWay(Enum):
@@ -76,31 +93,157 @@ class Conflict:
     run: RunState
 
 
-def decide(kind: Kind, target: RunTarget, conflict: Conflict, policy: IfRunning) -> RunState | None:
+class ConflictResolver:
     """
-    Return the run to attach to, or None if the run is to be requested again.
+    Decisions about the refused requests of one start.
 
     :param kind: the kind of run.
     :param target: the resource to run.
-    :param conflict: the run in the way.
-    :param policy: ``if_running``.
-    :raises Blocked: if the run in the way has to end first.
-    :raises RunSkipped: if the policy is ``skip``.
-    :raises RunConflictError: if the policy is ``fail``.
+    :param if_running: policy for a run that this task did not start.
+    :param time_limit: seconds for which a request is repeated that the service refuses without an active run.
+    :param first_pause: seconds before the first repetition that follows a pause.
+    :param newest: function that requests the newest runs.
+    :param clock: function that returns the current time in seconds since the epoch.
+    :param service_time: function that returns the current time by the service's clock.
     """
-    run_id = conflict.run.reference.run_id
-    which = f"run {run_id}" if run_id else "scheduled"
-    if policy is IfRunning.SKIP:
-        raise RunSkipped(f"{kind.noun} {target.name} is running already ({which}); skipped.")
-    if policy is IfRunning.FAIL:
-        raise RunConflictError(
-            f"{kind.noun} {target.name} is running already ({which}), and if_running='fail'.\nWait for "
-            "that run to end, or choose another if_running."
-        )
-    # A run that began before a full refresh, or a retry of records, was requested does not perform it.
-    needs_own_run = policy is IfRunning.WAIT or kind.needs_own_run(target)
-    if conflict.state is RunInTheWay.ACTIVE:
-        if needs_own_run:
+
+    def __init__(
+        self,
+        kind: Kind,
+        target: RunTarget,
+        if_running: IfRunning,
+        *,
+        time_limit: float,
+        first_pause: float,
+        newest: Callable[[], Awaitable[Any]],
+        clock: Callable[[], float],
+        service_time: Callable[[], float],
+    ) -> None:
+        self._kind = kind
+        self._target = target
+        self._if_running = if_running
+        self._time_limit = time_limit
+        self._first_pause = first_pause
+        self._newest = newest
+        self._clock = clock
+        self._service_time = service_time
+        #: Number of refusals, and time of the first one after which the task paused.
+        self._refusals = 0
+        self._since: float | None = None
+
+    def check_active(self, newest: Any) -> None:
+        """
+        Raise if an active run is visible that the task must not, or need not, prepare another run beside.
+
+        :param newest: the newest runs.
+        :raises: see :meth:`resolve`.
+        """
+        active = self._kind.find_active(self._target, newest)
+        if active is not None:
+            self._apply_policy(Conflict(RunInTheWay.ACTIVE, active))
+
+    async def resolve(self, baseline: KnownRuns, error: ConflictError, *, may_have_started: bool) -> RunState | None:
+        """
+        Return the run to wait for, or None to send the request again. Pause before, if necessary.
+
+        :param baseline: runs known before the first request.
+        :param error: the refusal.
+        :param may_have_started: True if the service may have executed an earlier request of this task.
+        :raises ActiveRunConflict: if the run in the way has to end first.
+        :raises RunSkipped: if the policy is ``skip``.
+        :raises RunConflictError: if the policy is ``fail``, or the service keeps refusing without an active run.
+        """
+        conflict = await self._find_conflict(baseline, error, may_have_started=may_have_started)
+        if isinstance(conflict, RunState):
+            return conflict
+        self._refusals += 1
+        if conflict is None and self._refusals == 1:
+            # The run in the way is scheduled or has just ended: the service refuses another request if it is scheduled.
+            return None
+        # The service may have scheduled this task's own run, which is not listed yet.
+        may_be_own = may_have_started and (conflict is None or conflict.state is RunInTheWay.STALE)
+        if conflict is not None and not may_be_own:
+            attached = self._apply_policy(conflict)
+            if attached is not None:
+                return attached
+        if self._since is None:
+            self._since = self._clock()
+        elif self._clock() >= self._since + self._time_limit:
+            expected = self._kind.expected(self._target, baseline)
+            if may_be_own and expected is not None:
+                return RunState(replace(expected, attached=True), Outcome.SCHEDULED)
+            raise self._refused(conflict, error) from None
+        await sleep(backoff_delay(self._refusals, first=self._first_pause, longest=_LONGEST_PAUSE))
+        return None
+
+    async def _find_conflict(
+        self, baseline: KnownRuns, error: ConflictError, *, may_have_started: bool
+    ) -> RunState | Conflict | None:
+        """Return this task's own run, or the conflict with another run, or None if no run explains the refusal."""
+        kind, target = self._kind, self._target
+        newest = None
+        if may_have_started or not error.active_run_id:
+            newest = await self._newest()
+        if may_have_started:
+            own = kind.find_new(target, baseline, newest, self._service_time())
+            if own is not None:
+                return own
+        if error.active_run_id:
+            named = await self._named(baseline, RunRef.to(kind.name, target, run_id=error.active_run_id))
+            is_shown = named.state is not RunInTheWay.STALE
+            # if_running does not apply to this task's own run.
+            is_own = may_have_started and is_shown and baseline.is_new_run(named.run, self._service_time())
+            return named.run if is_own else named
+        active = kind.find_active(target, newest)
+        if active is not None:
+            return Conflict(RunInTheWay.ACTIVE, active)
+        expected = kind.expected(target, baseline)
+        if expected is None or not (may_have_started or self._refusals):
+            return None
+        scheduled = RunState(replace(expected, attached=True), Outcome.SCHEDULED)
+        # The service executed the request whose response was lost. if_running does not apply to this task's own run.
+        return scheduled if may_have_started else Conflict(RunInTheWay.ACTIVE, scheduled)
+
+    async def _named(self, baseline: KnownRuns, reference: RunRef) -> Conflict:
+        """Return the state of the run that a refusal names."""
+        reference = replace(reference, attached=True)
+        try:
+            seen = self._kind.read(reference, await send(self._kind.poll_request(reference)))
+        except AuthenticationError:
+            raise
+        except DatapipeError:
+            # Do not attach to this run: it may have finished before the request.
+            return Conflict(RunInTheWay.STALE, RunState(reference, Outcome.SCHEDULED))
+        if not seen.outcome.is_over:
+            return Conflict(RunInTheWay.ACTIVE, seen)
+        was_over = baseline.was_over(seen, self._service_time())
+        return Conflict(RunInTheWay.STALE if was_over else RunInTheWay.FINISHED, seen)
+
+    def _apply_policy(self, conflict: Conflict) -> RunState | None:
+        """Return the run to attach to, or None to request another run. Raise as in :meth:`resolve`."""
+        run_id = conflict.run.reference.run_id
+        which = f"run {run_id}" if run_id else "scheduled"
+        if self._if_running is IfRunning.SKIP:
+            raise RunSkipped(f"{self._kind.noun} {self._target.name} is running already ({which}); skipped.")
+        if self._if_running is IfRunning.FAIL:
+            raise RunConflictError(
+                f"{self._kind.noun} {self._target.name} is running already ({which}), and if_running='fail'.\nWait for "
+                "that run to end, or choose another if_running."
+            )
+        # A run that began before a full refresh, or a retry of records, was requested does not perform it.
+        needs_own_run = self._if_running is IfRunning.WAIT or self._kind.needs_own_run(self._target)
+        if conflict.state is RunInTheWay.ACTIVE and needs_own_run:
             raise ActiveRunConflict(conflict.run)
-        return conflict.run
-    return conflict.run if conflict.state is RunInTheWay.FINISHED and not needs_own_run else None
+        return None if needs_own_run or conflict.state is RunInTheWay.STALE else conflict.run
+
+    def _refused(self, conflict: Conflict | None, error: ConflictError) -> RunConflictError:
+        run_id = conflict.run.reference.run_id if conflict else None
+        why = (
+            f"because of run {run_id}, which is not active or cannot be read"
+            if run_id
+            else "but shows no run that is active"
+        )
+        return RunConflictError(
+            f"{self._kind.noun} {self._target.name}: the service refused {self._refusals} requests for a run, {why}."
+            f"\nThe last refusal: {error}\nCheck the runs in the service, then run this task again."
+        )

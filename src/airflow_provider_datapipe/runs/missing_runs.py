@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
+from airflow_provider_datapipe.api.retry import backoff_delay
 
 #: Default grace period in seconds, see :class:`MissingRun`.
 GRACE = 60.0
@@ -44,8 +45,7 @@ class MissingRun:
 
     def pause(self, now: float, jitter: float) -> float:
         """Return the seconds until the next poll. The pauses grow, and the last one ends with the grace period."""
-        backoff = self._grace * _FIRST_PAUSE * 2.0 ** min(self._answers - 1, 10)
-        delay = backoff * (0.5 + jitter / 2)
+        delay = backoff_delay(self._answers, first=self._grace * _FIRST_PAUSE, longest=self._grace, jitter=jitter)
         left = self._since + self._grace - now
         return min(delay, left) if left > 0 else delay
 

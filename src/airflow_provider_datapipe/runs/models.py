@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Self, TypedDict
 
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.serialization import from_json, to_json
+
+#: The most durations of earlier runs that are kept.
+KEPT_DURATIONS = 20
+#: The longest valid duration in seconds: 30 years.
+LONGEST_DURATION = 1e9
 
 
 class RunResult(TypedDict):
@@ -145,3 +152,19 @@ class RunState:
     def is_final(self) -> bool:
         """True if the run has finished and the answer is not stale."""
         return self.outcome.is_over and not self.may_be_stale
+
+
+def valid_durations(durations: Iterable[Any]) -> list[float]:
+    """
+    Return the first durations, rounded to three digits.
+
+    Invalid values are ignored: None, NaN, negative values, values above 30 years, and other types than numbers.
+
+    :param durations: durations in seconds, newest first.
+    """
+    valid = (
+        float(f"{seconds:.3g}")
+        for seconds in durations
+        if isinstance(seconds, int | float) and 0 <= seconds <= LONGEST_DURATION
+    )
+    return list(islice(valid, KEPT_DURATIONS))

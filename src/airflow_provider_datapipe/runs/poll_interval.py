@@ -17,8 +17,7 @@ from itertools import pairwise
 from math import exp, inf, log, sqrt
 from typing import Any, Self
 
-#: The most earlier runs that are used.
-KEPT = 20
+from airflow_provider_datapipe.runs.models import LONGEST_DURATION, valid_durations
 
 #: Price of a poll, in seconds of delay. With it, 15 s is the best fixed interval for runs of 7.5 minutes.
 _PRICE = 0.25
@@ -42,8 +41,6 @@ _FADING = 0.85
 _SPREAD = 0.25
 _SPREAD_WEIGHT = 2.0
 _LEAST_SPREAD = 0.05
-#: The longest duration in seconds: 30 years.
-_LONGEST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +61,8 @@ class RunDurations:
     _slopes: array[float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not all(0 <= seconds <= _LONGEST for seconds in self.durations):
-            raise ValueError(f"What is no duration can't be kept: {self.durations}.")
+        if not all(0 <= seconds <= LONGEST_DURATION for seconds in self.durations):
+            raise ValueError(f"The durations {self.durations} contain an invalid value.")
         borders, hazards, prices = _steps(self.durations)
         places = array("d", (sqrt(border) for border in borders))
         slopes = array("d", (sqrt(2 * hazard / price) for hazard, price in zip(hazards, prices, strict=True)))
@@ -79,18 +76,11 @@ class RunDurations:
     @classmethod
     def of(cls, durations: Iterable[Any]) -> Self:
         """
-        Return the history with the newest durations, rounded to three digits.
-
-        Invalid values are ignored: None, NaN, negative values, values above 30 years, and other types than numbers.
+        Return the history with the newest valid durations (:func:`~.models.valid_durations`).
 
         :param durations: durations in seconds, newest first.
         """
-        usable = (
-            float(f"{seconds:.3g}")
-            for seconds in durations
-            if isinstance(seconds, int | float) and 0 <= seconds <= _LONGEST
-        )
-        return cls(tuple(seconds for _, seconds in zip(range(KEPT), usable, strict=False)))
+        return cls(tuple(valid_durations(durations)))
 
     def as_json(self) -> list[float]:
         """Return it as JSON."""
@@ -125,13 +115,13 @@ def next_poll(age: float, history: RunDurations, *, fastest: float, slowest: flo
     """
     if not 0 < fastest <= slowest < inf:
         raise ValueError(
-            f"The time between two looks has to be above 0 and bounded, and fastest ({fastest} s) not above slowest "
-            f"({slowest} s)."
+            f"The limits of the poll interval must be positive and finite, and fastest ({fastest} s) must not exceed "
+            f"slowest ({slowest} s)."
         )
     if age < 0:
         age = 0.0
     elif not age < inf:
-        raise ValueError(f"The age of a run has to be a number of seconds, not {age}.")
+        raise ValueError(f"The age of a run must be a number of seconds, not {age}.")
     seconds = history.interval(age)
     if seconds < fastest:
         return fastest

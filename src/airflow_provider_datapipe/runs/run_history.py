@@ -70,26 +70,26 @@ class RunRecord:
     """
     A run of a list, or a load that consists of several runs.
 
-    :param observation: state of the run, or of the last run of the load.
+    :param state: state of the run, or of the last run of the load.
     :param started: start time; None if it has not started.
     :param finished: end time; None if it has not ended.
     :param due: time at which it is due; None if not known.
     """
 
-    observation: RunState
+    state: RunState
     started: datetime | None
     finished: datetime | None
     due: datetime | None = None
 
     @classmethod
-    def of(cls, observation: RunState) -> RunRecord:
+    def of(cls, state: RunState) -> RunRecord:
         """Return the record of a run."""
-        result = observation.result
+        result = state.result
         if result is None:
-            return cls(observation, None, None)
+            return cls(state, None, None)
         # The start time of a planned run is the time for which it is planned.
-        is_planned = observation.outcome is Outcome.SCHEDULED
-        return cls(observation, None if is_planned else _time(result["started_at"]), _time(result["finished_at"]))
+        is_planned = state.outcome is Outcome.SCHEDULED
+        return cls(state, None if is_planned else _time(result["started_at"]), _time(result["finished_at"]))
 
     def is_active(self, now: datetime) -> bool:
         """
@@ -104,18 +104,18 @@ class RunRecord:
     @property
     def run_id(self) -> str | None:
         """ID of the run."""
-        return self.observation.result["run_id"] if self.observation.result else None
+        return self.state.result["run_id"] if self.state.result else None
 
     @property
     def is_slice(self) -> bool:
         """True if the run has finished, and its load continues in the next run."""
-        result = self.observation.result
+        result = self.state.result
         return result is not None and result["status"] == EltStreamRunStatus.CHUNK_COMPLETED
 
     @property
     def is_over(self) -> bool:
         """True if the run has finished."""
-        return self.observation.outcome.is_over
+        return self.state.outcome.is_over
 
     def ended_by(self, latest: datetime) -> datetime | None:
         """
@@ -129,7 +129,7 @@ class RunRecord:
     @property
     def succeeded(self) -> bool:
         """True if the run has succeeded."""
-        return self.observation.outcome is Outcome.SUCCEEDED
+        return self.state.outcome is Outcome.SUCCEEDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class RunFilter:
     def counts(self, load: RunRecord) -> bool:
         """Return True if a load counts, or may count when it has started or ended."""
         time = self.time_of(load)
-        if time is None and load.observation.outcome is not Outcome.CANCELED:
+        if time is None and load.state.outcome is not Outcome.CANCELED:
             # Without a start time, use the end time, except for a canceled run, which may not have started.
             time = load.finished
         if load.is_over if time is None else time < self.moment:
@@ -303,7 +303,7 @@ def _last_ended(kind: Kind, walk: _PageIterator, latest: datetime) -> RunRecord 
     if not kind.may_overlap:
         return over[-1] if over else None
     # Ignore runs that were canceled before they began.
-    begun = [load for load in over if load.ended_by(latest) or load.observation.outcome is not Outcome.CANCELED]
+    begun = [load for load in over if load.ended_by(latest) or load.state.outcome is not Outcome.CANCELED]
     return max(begun, key=lambda load: load.ended_by(latest) or _FIRST_TIME, default=None)
 
 

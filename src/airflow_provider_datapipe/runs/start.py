@@ -2,9 +2,9 @@
 Start of a run exactly once, for blocking and deferred tasks.
 
 The service has no idempotency key, and can execute a request although its response is lost. Therefore a task stores the
-known runs before it sends a request (:mod:`.known_runs`). After an ambiguous response, it searches for a new run before
-it sends another request, as long as the service may still execute the first one. :mod:`.conflicts` handles refusals
-(409).
+known runs before it sends a request (:class:`~.task_state.KnownRuns`). After an ambiguous response, it searches for a
+new run before it sends another request, as long as the service may still execute the first one. :mod:`.conflicts`
+handles refused requests.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import (
     ApiError,
-    AuthenticationError,
     ConflictError,
     DatapipeError,
     ProtocolError,
@@ -26,8 +26,7 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.flows import send, sleep
-from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, Conflict, IfRunning, RunInTheWay, decide
-from airflow_provider_datapipe.runs.errors import RunConflictError
+from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, ConflictResolver, IfRunning
 from airflow_provider_datapipe.runs.kinds import Kind
 from airflow_provider_datapipe.runs.missing_runs import GRACE, is_missing
 from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
@@ -36,8 +35,6 @@ from airflow_provider_datapipe.runs.task_state import StartRecord, TaskState, ta
 
 log = logging.getLogger(__name__)
 
-#: The longest pause between two requests that the service refuses, in seconds.
-_LONGEST_DELAY = 30.0
 #: A larger difference between the service's clock and ours, in seconds, is an invalid ``Date`` header.
 _LARGEST_OFFSET = 86_400.0
 
@@ -78,7 +75,7 @@ async def start(
     :param policy: policy for starting runs.
     :param clock: function that returns the current time in seconds since the epoch.
     :return: the run, as far as it is known.
-    :raises Blocked: if another run has to end first.
+    :raises ActiveRunConflict: if another run has to end first.
     :raises RunSkipped: if another run is active, and ``if_running`` is ``skip``.
     :raises RunConflictError: if another run is active, and ``if_running`` is ``fail``, or the service keeps refusing.
     :raises DatapipeError: if the service refuses the request, or cannot be reached.
@@ -131,13 +128,23 @@ class _Start:
         #: reset only if this request definitely started nothing.
         self._may_have_started = False
         self._is_prepared = False
-        #: Number of refusals, and time of the first one after which the task paused.
-        self._refusals = 0
-        self._refused_since: float | None = None
         #: Seconds by which the service's clock is ahead of ours.
         self._offset = 0.0
-        #: Durations of earlier runs in seconds, newest first.
-        self._durations: list[float] = []
+        #: Runs that were listed before the request, to derive the durations of earlier runs from; None for no list.
+        self._listed: Any = None
+
+    @cached_property
+    def _conflicts(self) -> ConflictResolver:
+        return ConflictResolver(
+            self._kind,
+            self._target,
+            self._policy.if_running,
+            time_limit=self._policy.lost_response_timeout,
+            first_pause=self._policy.search_interval,
+            newest=self._newest,
+            clock=self._clock,
+            service_time=self._now,
+        )
 
     async def run(self) -> RunState:
         kept = self._records.get(self._key)
@@ -145,7 +152,7 @@ class _Start:
         if record is not None:
             seen = await self._resume(record)
             if seen is not None and _is_good(seen, self._policy):
-                log.info("Going on with the run of %s that an earlier try of this task started.", self._target.name)
+                log.info("Continuing with the run of %s that an earlier try of this task started.", self._target.name)
                 return self._note(record, seen)
             if seen is not None or record.reference is not None:
                 # That run has failed or no longer exists: start another one.
@@ -156,13 +163,13 @@ class _Start:
         if record is None:
             now = self._now()
             record = StartRecord(self._kind.baseline(self._target, newest, now), now)
-        self._durations = self._kind.durations(newest)
+        self._listed = newest
         try:
             await self._prepare(newest)
             seen = await self._request(record)
         except Exception as error:
             if isinstance(error, ActiveRunConflict):
-                error.observation = self._with_history(error.observation)
+                error.run_state = self._with_history(error.run_state)
             # Do not store a request that started nothing: a later try would search for its run.
             if not self._may_have_started:
                 await self._undo_prepare()
@@ -179,9 +186,8 @@ class _Start:
         return seen
 
     def _with_history(self, seen: RunState) -> RunState:
-        if not self._durations:
-            return seen
-        return replace(seen, reference=replace(seen.reference, durations=self._durations))
+        durations = [] if self._listed is None else self._kind.durations(self._listed)
+        return replace(seen, reference=replace(seen.reference, durations=durations)) if durations else seen
 
     def _now(self) -> float:
         """Return the current time by the service's clock, in seconds since the epoch."""
@@ -199,9 +205,8 @@ class _Start:
         """Send the requests that precede a run, unless an active run that would not perform them blocks the start."""
         # A record is stored after these requests: the earlier try has sent them.
         requests = [] if self._may_have_started else list(self._kind.prepare(self._target))
-        active = self._kind.find_active(self._target, newest) if requests else None
-        if active is not None:
-            decide(self._kind, self._target, Conflict(RunInTheWay.ACTIVE, active), self._policy.if_running)
+        if requests:
+            self._conflicts.check_active(newest)
         for request in requests:
             self._is_prepared = True
             await send(request)
@@ -274,7 +279,7 @@ class _Start:
                     self._may_have_started = doubt_before
                     if not isinstance(error, ConflictError):
                         raise
-                    found = await self._after_refusal(record, error)
+                    found = await self._conflicts.resolve(record.baseline, error, may_have_started=doubt_before)
                 else:
                     # Update the time, so that the search of a later try does not end early after a slow failure.
                     record = replace(record, intended_at=self._now())
@@ -287,31 +292,6 @@ class _Start:
                 found = await self._accepted(record, answer)
             if found is not None:
                 return found
-
-    async def _after_refusal(self, record: StartRecord, error: ConflictError) -> RunState | None:
-        """Return the run to wait for, or None if the request may be sent again."""
-        conflict = await self._conflict(record, error)
-        if isinstance(conflict, RunState):
-            return conflict
-        self._refusals += 1
-        if conflict is None and self._refusals == 1:
-            # The run in the way is scheduled or has just ended: the service refuses another request if it is scheduled.
-            return None
-        # The service may have scheduled this task's own run, which is not listed yet.
-        may_be_own = self._may_have_started and (conflict is None or conflict.state is RunInTheWay.STALE)
-        if conflict is not None and not may_be_own:
-            attached = decide(self._kind, self._target, conflict, self._policy.if_running)
-            if attached is not None:
-                return attached
-        if self._refused_since is None:
-            self._refused_since = self._clock()
-        elif self._clock() >= self._refused_since + self._policy.lost_response_timeout:
-            expected = self._kind.expected(self._target, record.baseline)
-            if may_be_own and expected is not None:
-                return RunState(replace(expected, attached=True), Outcome.SCHEDULED)
-            raise self._refused(conflict, error) from None
-        await sleep(min(self._policy.search_interval * 2.0 ** (self._refusals - 1), _LONGEST_DELAY))
-        return None
 
     async def _accepted(self, record: StartRecord, answer: Any) -> RunState:
         """Read the answer to the request, and check a status URL that may not be usable."""
@@ -326,7 +306,7 @@ class _Start:
             expected = self._kind.expected(self._target, record.baseline)
             if expected is None:
                 raise
-            log.warning("%s\nThe run is looked for in the list.", error)
+            log.warning("%s\nSearching the list for the run.", error)
             return RunState(expected, Outcome.SCHEDULED)
         return seen
 
@@ -357,61 +337,6 @@ class _Start:
                 if now >= until:
                     return None
             await sleep(self._policy.search_interval)
-
-    async def _conflict(self, record: StartRecord, error: ConflictError) -> RunState | Conflict | None:
-        """Return this task's own run, or the conflict with another run, or None if no run explains the refusal."""
-        kind, target = self._kind, self._target
-        newest = None
-        if self._may_have_started or not error.active_run_id:
-            newest = await self._newest()
-        if self._may_have_started:
-            own = kind.find_new(target, record.baseline, newest, self._now())
-            if own is not None:
-                return own
-        if error.active_run_id:
-            named = await self._named(record, RunRef.to(kind.name, target, run_id=error.active_run_id))
-            is_shown = named.state is not RunInTheWay.STALE
-            # if_running does not apply to this task's own run.
-            is_own = self._may_have_started and is_shown and record.baseline.is_new_run(named.run, self._now())
-            return named.run if is_own else named
-        active = kind.find_active(target, newest)
-        if active is not None:
-            return Conflict(RunInTheWay.ACTIVE, active)
-        expected = kind.expected(target, record.baseline)
-        if expected is None or not (self._may_have_started or self._refusals):
-            return None
-        scheduled = RunState(replace(expected, attached=True), Outcome.SCHEDULED)
-        # The service executed the request whose response was lost. if_running does not apply to this task's own run.
-        return scheduled if self._may_have_started else Conflict(RunInTheWay.ACTIVE, scheduled)
-
-    async def _named(self, record: StartRecord, reference: RunRef) -> Conflict:
-        """Return the state of the run that a refusal names."""
-        reference = replace(reference, attached=True)
-        unknown = RunState(reference, Outcome.SCHEDULED)
-        try:
-            seen = self._kind.read(reference, await send(self._kind.poll_request(reference)))
-        except AuthenticationError:
-            raise
-        except DatapipeError:
-            # Do not attach to this run: it may have finished before the request.
-            return Conflict(RunInTheWay.STALE, unknown)
-        if not seen.outcome.is_over:
-            return Conflict(RunInTheWay.ACTIVE, seen)
-        return Conflict(
-            RunInTheWay.STALE if record.baseline.was_over(seen, self._now()) else RunInTheWay.FINISHED, seen
-        )
-
-    def _refused(self, conflict: Conflict | None, error: ConflictError) -> RunConflictError:
-        run_id = conflict.run.reference.run_id if conflict else None
-        why = (
-            f"because of run {run_id}, which is not active or can't be read"
-            if run_id
-            else "but shows no run that is active"
-        )
-        return RunConflictError(
-            f"{self._kind.noun} {self._target.name}: the service refused {self._refusals} requests for a run, {why}."
-            f"\nThe last refusal: {error}\nLook at the runs in the service, then run this task again."
-        )
 
 
 def _definitely_not_started(error: ApiError | TransportError | ProtocolError) -> bool:

@@ -1,7 +1,9 @@
-"""Search for the resource of a task, by the rendered ID or name."""
+"""Resource of a task, found by the rendered ID or name, and conversion of rendered templates."""
 
 from __future__ import annotations
 
+import ast
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +18,36 @@ from airflow_provider_datapipe.runs.names import (
     find_stream,
     find_transform,
 )
-from airflow_provider_datapipe.runs.templating import text
+
+
+def parse_rendered(value: Any) -> Any:
+    """Parse text that is JSON or a Python literal. Return all other values unchanged."""
+    if not isinstance(value, str):
+        return value
+    for reading in (json.loads, ast.literal_eval):
+        try:
+            return reading(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return value
+
+
+def rendered_text(field: str, value: Any) -> str | None:
+    """
+    Return a rendered text. A DAG that renders native objects turns text of digits into a number; it becomes text again.
+
+    :param field: name of the field, for the message.
+    :param value: the rendered value; None if there is none.
+    :raises ValueError: if the value has another type, from which the text cannot be restored.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(
+        f"{field} must be a text, not {type(value).__name__}; in a DAG that renders native objects, put quotes within "
+        "the quotes"
+    )
 
 
 def required(name: str, value: str | None) -> str:
@@ -25,7 +56,7 @@ def required(name: str, value: str | None) -> str:
 
     :raises ValueError: if it is empty, for example because its template found no value, or no text.
     """
-    read = text(name, value)
+    read = rendered_text(name, value)
     if not read or read == "None":
         raise ValueError(f"{name} is empty: give a value, or look at what its template renders to")
     return read

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.retry import honored
-from airflow_provider_datapipe.runs.backoff import counts_as_lost
+from airflow_provider_datapipe.runs.backoff import counts_as_lost, delay_after
 from airflow_provider_datapipe.runs.missing_runs import GRACE, MissingRun, is_missing
 from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome
@@ -19,8 +19,6 @@ from airflow_provider_datapipe.runs.poll_interval import RunDurations, next_poll
 from airflow_provider_datapipe.runs.serialization import from_json, to_json
 from airflow_provider_datapipe.runs.worker_wait import DENSE_SECONDS, is_short
 
-#: The longest interval between two polls of a service that fails, in seconds.
-_LONGEST_BACKOFF = 300.0
 _NOTHING_KNOWN = RunDurations()
 #: Seconds after the deadline in which a run still gets its last poll.
 _GRACE = 10.0
@@ -247,28 +245,26 @@ class RunWait:
         """Return the seconds since the last answer if polls have failed or are overdue, otherwise 0."""
         return now - self._contact if self._failures or now > self.due + _HELD_UP else 0.0
 
-    def seen(self, observation: RunState, now: float, was_due: float | None = None) -> WaitOutcome | None:
+    def seen(self, state: RunState, now: float, was_due: float | None = None) -> WaitOutcome | None:
         """
         Process the answer to a poll. Return the outcome of the wait, or None if it continues.
 
-        :param observation: state of the run in the answer.
+        :param state: state of the run in the answer.
         :param now: current time in seconds since the epoch.
         :param was_due: time at which the poll was due, from which the next interval is counted; None for ``now``.
         """
         self._note_shown(now)
         # After a slice of a load, the next run may not be listed yet: keep the result of the slice.
-        known = observation.result or (self._last.result if self._last else None)
-        self._last = replace(observation, result=known)
-        absent = observation.result is None
+        known = state.result or (self._last.result if self._last else None)
+        self._last = replace(state, result=known)
+        absent = state.result is None
         since = self.reference.absent_since
-        self.reference = replace(
-            observation.reference, absent_since=None if not absent else now if since is None else since
-        )
+        self.reference = replace(state.reference, absent_since=None if not absent else now if since is None else since)
         started = known and known["started_at"]
         if started:
             self._began = datetime.fromisoformat(started).timestamp()
-        if observation.outcome.is_over:
-            if observation.is_final or now >= (self.reference.stale_until or 0.0):
+        if state.outcome.is_over:
+            if state.is_final or now >= (self.reference.stale_until or 0.0):
                 return self._end(WaitOutcomeReason.RUN_OVER)
             self._last = replace(self._last, outcome=Outcome.RUNNING)
         if absent and since is not None and now >= since + self._policy.schedule_limit:
@@ -300,8 +296,7 @@ class RunWait:
             self._failures += 1
             if counts_as_lost(self._failures, self._contact if self.was_seen else None, now):
                 self.lost = error
-            backoff = min(_LONGEST_BACKOFF, interval * 2 ** min(self._failures - 1, 10))
-            delay = max(interval, backoff * (0.5 + self._jitter() / 2))
+            delay = delay_after(self._failures, interval, self._jitter())
         asked = honored(error)
         if asked is not None:
             # Do not poll before the time that the service asks for.

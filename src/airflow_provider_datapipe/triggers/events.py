@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 #: Outcomes of a run (:class:`airflow_provider_datapipe.runs.outcome.Outcome`).
 OUTCOMES = frozenset({"succeeded", "partial", "failed", "canceled", "unknown"})
 _SUCCEEDED = ("succeeded",)
-#: The longest pause between two attempts to read the cursor, in seconds.
-_LONGEST_PAUSE = 60.0
+#: The first and the longest pause between two attempts to read the cursor, in seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 _NEEDED = (
     "airflow_provider_datapipe.hooks.datapipe",
@@ -147,14 +147,16 @@ class _EventTrigger(BaseEventTrigger):
 
     async def _read(self, store: Any) -> dict[str, Any] | None:
         """Read the cursor. Repeat until this succeeds, because without a cursor runs would be missed."""
-        pause = 1.0
+        from airflow_provider_datapipe.api.retry import backoff_delay
+
+        failures = 0
         while True:
             try:
                 cursor: dict[str, Any] | None = await store.get()
             except Exception as error:  # noqa: BLE001 - any error of Airflow, which restarts a trigger that raises
-                self.log.warning("The cursor can't be read: %s", error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                self.log.warning("The cursor cannot be read: %s", error)
+                failures += 1
+                await asyncio.sleep(backoff_delay(failures, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE))
             else:
                 return cursor
 

@@ -145,7 +145,7 @@ class DatapipeRunTrigger(BaseTrigger):
         """Poll every run once more, because a requested run may have an ID now. Return the runs that continue."""
         from airflow_provider_datapipe.flows import run_async
         from airflow_provider_datapipe.runs.batch import Batch
-        from airflow_provider_datapipe.runs.batch_flows import wait_for_some
+        from airflow_provider_datapipe.runs.batch_wait import wait_for_some
         from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 
         batch = Batch.from_dict(self.batch)

@@ -91,9 +91,8 @@ class Lines:
 def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
     """Record the log of operators, sensors and triggers, and shorten the pauses."""
     runs = "airflow_provider_datapipe.runs"
-    for name, seconds in (("backoff._SHORTEST", 0.02), ("wait._LONGEST_BACKOFF", 0.02)):
+    for name, seconds in (("backoff._SHORTEST", 0.02), ("backoff.LONGEST_INTERVAL", 0.05)):
         monkeypatch.setattr(f"{runs}.{name}", seconds)
-    monkeypatch.setattr(f"{runs}.conditions.sensor_backoff._LONGEST_BACKOFF", 0.05)
     lines = Lines()
     for each in (OrchestrationRunOperator, OrchestrationRunSensor, DatapipeConditionTrigger, DatapipeRunTrigger):
         monkeypatch.setattr(each, "log", lines)

@@ -11,7 +11,7 @@ from airflow_provider_datapipe.api.models.query_previews import (
 )
 from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources.query_previews import begin, read_rows
-from airflow_provider_datapipe.runs.batch_flows import run_batch
+from airflow_provider_datapipe.runs.batch_wait import run_batch
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.outcome import Outcome

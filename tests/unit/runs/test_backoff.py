@@ -204,13 +204,17 @@ def test_delays_of_a_missing_resource_end_with_the_grace() -> None:
     assert all(1.5 * 2**n <= delay <= 3 * 2**n for n, delay in enumerate(delays[:-1]))
 
 
+def slowest_backoff() -> SensorBackoff:
+    return SensorBackoff(NOW, jitter=lambda: 1.0)
+
+
 def test_delays_double_up_to_a_limit_and_honor_retry_after() -> None:
-    patience = SensorBackoff(NOW)
+    patience = slowest_backoff()
     assert [patience.failed(DOWN, NOW, 5) for _ in range(8)] == [5, 10, 20, 40, 80, 160, 300, 300]
     patience.answered(NOW)
     assert patience.failed(DOWN, NOW, 5) == 5
-    assert [SensorBackoff(NOW).failed(DOWN, NOW, interval) for interval in (400, 0.1)] == [400, 0.1]
-    patience = SensorBackoff(NOW)
+    assert [slowest_backoff().failed(DOWN, NOW, interval) for interval in (400, 0.1)] == [400, 0.1]
+    patience = slowest_backoff()
     assert patience.failed(LIMITED, NOW, 5) == 90
     assert patience.failed(RateLimitError("slow", status=429, retry_after=2), NOW, 5) == 10
 

@@ -17,9 +17,8 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.flows import run_async, run_blocking
-from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.batch_flows import run_batch, start_queued
-from airflow_provider_datapipe.runs.batch_wait import BatchWait
+from airflow_provider_datapipe.runs.batch import Batch, start_queued
+from airflow_provider_datapipe.runs.batch_wait import BatchWait, run_batch
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.start import StartPolicy

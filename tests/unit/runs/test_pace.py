@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.runs import poll_interval as pace
-from airflow_provider_datapipe.runs.poll_interval import KEPT, RunDurations, next_poll
+from airflow_provider_datapipe.runs.models import KEPT_DURATIONS
+from airflow_provider_datapipe.runs.poll_interval import RunDurations, next_poll
 from tests.support.documents import pages
 from tests.support.simulated_waits import (
     FAMILIES,
@@ -41,7 +42,7 @@ DURATIONS = st.one_of(
     # Equal ones, and those that are nearly nothing.
     st.sampled_from([0.0, 5e-324, 1.0, 600.0, 600.5]),
 )
-HISTORIES = st.lists(DURATIONS, max_size=KEPT).map(RunDurations.of)
+HISTORIES = st.lists(DURATIONS, max_size=KEPT_DURATIONS).map(RunDurations.of)
 AGES = st.one_of(st.floats(0, 1e9), st.floats(0, 7200))
 BOUNDS = st.tuples(st.floats(0.01, 1e6), st.floats(0.01, 1e6)).map(sorted)
 
@@ -62,8 +63,8 @@ def test_without_bounds_it_goes_on_all_the_same(age: float, history: RunDuration
 
 
 @given(
-    st.lists(st.floats(1, 7200), min_size=1, max_size=KEPT).map(RunDurations.of),
-    st.integers(0, KEPT - 1),
+    st.lists(st.floats(1, 7200), min_size=1, max_size=KEPT_DURATIONS).map(RunDurations.of),
+    st.integers(0, KEPT_DURATIONS - 1),
     # Where something changes: about the end of an earlier run.
     st.tuples(st.floats(0.5, 1.5), st.floats(0.5, 1.5)).map(sorted),
     BOUNDS | st.just([0.01, 1e6]),
@@ -88,7 +89,7 @@ def test_of_a_run_of_which_nothing_is_known_looks_grow_rarer(ages: Sequence[floa
     assert first <= second * (1 + 1e-6) + 1e-6
 
 
-@given(st.lists(st.floats(0, 7200), min_size=1, max_size=KEPT), st.tuples(AGES, AGES).map(sorted))
+@given(st.lists(st.floats(0, 7200), min_size=1, max_size=KEPT_DURATIONS), st.tuples(AGES, AGES).map(sorted))
 def test_of_a_run_that_is_late_looks_grow_rarer(durations: list[float], ages: Sequence[float]) -> None:
     # Only while a run is young, a look at it costs less.
     history, late = RunDurations.of(durations), max(3 * (max(durations) + 60), 300)
@@ -98,7 +99,7 @@ def test_of_a_run_that_is_late_looks_grow_rarer(durations: list[float], ages: Se
     assert first == pytest.approx(RunDurations().interval(late + ages[0]), rel=1e-6)
 
 
-@given(st.floats(30, 86400), st.integers(1, KEPT))
+@given(st.floats(30, 86400), st.integers(1, KEPT_DURATIONS))
 def test_looks_are_dense_around_the_expected_end(duration: float, known: int) -> None:
     history = RunDurations.of([duration] * known)
     young, expected, late = (history.interval(share * duration) for share in (0.3, 1.0, 3.0))
@@ -139,12 +140,12 @@ def test_both_sizes_of_runs_are_expected() -> None:
 def test_whatever_the_service_gives_can_be_kept(durations: list[object]) -> None:
     history = RunDurations.of(durations)
     usable = [one for one in durations if isinstance(one, int | float) and 0 <= one <= 1e9]
-    assert history.durations == pytest.approx(tuple(usable[:KEPT]), rel=0.006)
+    assert history.durations == pytest.approx(tuple(usable[:KEPT_DURATIONS]), rel=0.006)
 
 
 def test_the_newest_are_kept_by_three_digits() -> None:
     assert RunDurations.of(600.4321 + run for run in range(500)).durations == tuple(
-        float(600 + run) for run in range(KEPT)
+        float(600 + run) for run in range(KEPT_DURATIONS)
     )
     assert RunDurations.of([0.123456, None, 98765]).durations == (0.123, 98800)
 
@@ -172,7 +173,7 @@ def test_nothing_known() -> None:
 
 @pytest.mark.parametrize("duration", [-1.0, math.nan, math.inf, 2e9])
 def test_an_invalid_duration_is_rejected(duration: float) -> None:
-    with pytest.raises(ValueError, match="What is no duration can't be kept"):
+    with pytest.raises(ValueError, match="contain an invalid value"):
         RunDurations((600.0, duration))
 
 
@@ -180,7 +181,7 @@ def test_an_invalid_duration_is_rejected(duration: float) -> None:
     ("fastest", "slowest"), [(61, 60), (0, 60), (-1, 60), (2, math.inf), (math.nan, 60), (2, math.nan), (0, 0)]
 )
 def test_bounds_that_make_no_sense_are_refused(fastest: float, slowest: float) -> None:
-    with pytest.raises(ValueError, match=rf"fastest \({fastest} s\) not above slowest \({slowest} s\)"):
+    with pytest.raises(ValueError, match=rf"fastest \({fastest} s\) must not exceed slowest \({slowest} s\)"):
         next_poll(10, RunDurations(), fastest=fastest, slowest=slowest)
 
 
@@ -191,7 +192,7 @@ def test_clocks_may_differ() -> None:
 
 @pytest.mark.parametrize("age", [math.nan, math.inf])
 def test_an_age_that_is_no_number_is_refused(age: float) -> None:
-    with pytest.raises(ValueError, match="has to be a number of seconds"):
+    with pytest.raises(ValueError, match="must be a number of seconds"):
         next_poll(age, RunDurations(), fastest=2, slowest=60)
 
 

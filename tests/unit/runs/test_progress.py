@@ -13,8 +13,7 @@ from airflow_provider_datapipe.api.errors import TransportError
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.batch_flows import wait_for_some
-from airflow_provider_datapipe.runs.batch_wait import BatchWait
+from airflow_provider_datapipe.runs.batch_wait import BatchWait, wait_for_some
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.log_lines import progress as progress_module
 from airflow_provider_datapipe.runs.log_lines.labels import span, usual_duration

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
-from airflow_provider_datapipe.runs.known_runs import KnownRuns
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.task_state import StartRecord
+from airflow_provider_datapipe.runs.task_state import KnownRuns, StartRecord
 from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason, WaitPolicy
 
 STREAM = RunTarget("s", "orders")

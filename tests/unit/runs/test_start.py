@@ -27,8 +27,8 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import run_blocking
-from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.batch_flows import finalize_task_state, run_batch, wait_for_some
+from airflow_provider_datapipe.runs.batch import Batch, finalize_task_state
+from airflow_provider_datapipe.runs.batch_wait import run_batch, wait_for_some
 from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, IfRunning
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.models import RunState, RunTarget
@@ -426,7 +426,7 @@ def test_a_request_that_is_late_and_meets_a_kill_is_waited_for(kind: str, late: 
 def test_policy_wait_and_full_refreshes_wait_for_the_other_run(policy: StartPolicy, target: RunTarget) -> None:
     with pytest.raises(ActiveRunConflict) as blocked:
         begin(occupied(), policy=policy, target=target)
-    assert blocked.value.observation.reference.run_id == "r1"
+    assert blocked.value.run_state.reference.run_id == "r1"
     service = occupied()
     (end,) = finish(service, AirflowTaskState(StoredState(), 0), policy=policy, target=target).ended
     assert end.result is not None
@@ -451,7 +451,7 @@ def test_run_that_blocks_has_the_history_of_earlier_runs() -> None:
     service.begin_run()
     with pytest.raises(ActiveRunConflict) as blocked:
         begin(service, policy=replace(POLICY, if_running=IfRunning.WAIT))
-    durations = blocked.value.observation.reference.durations
+    durations = blocked.value.run_state.reference.durations
     assert durations is not None
     assert seconds_in_worker([durations]) == 0
 

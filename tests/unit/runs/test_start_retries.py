@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -20,8 +21,7 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import run_blocking
-from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.batch_flows import start_queued
+from airflow_provider_datapipe.runs.batch import Batch, start_queued
 from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, IfRunning, RunSkipped
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
@@ -175,7 +175,7 @@ def test_if_running_applies_to_a_named_run(if_running: IfRunning, raised: type[E
         assert state.kept == {}
         if not isinstance(caught.value, ActiveRunConflict):
             return
-        seen = caught.value.observation
+        seen = caught.value.run_state
     assert (seen.reference.run_id, seen.reference.attached, seen.outcome) == ("r9", True, Outcome.RUNNING)
     assert service.asked == [LIST, REQUEST, GET]
 
@@ -185,6 +185,12 @@ def test_a_named_run_that_ended_after_the_request_is_the_result() -> None:
     assert begin(streams([ended], [page()], REFUSED)).reference.run_id == "r9"
 
 
+@pytest.fixture
+def longest_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "random", lambda: 1.0)
+
+
+@pytest.mark.usefixtures("longest_pauses")
 @pytest.mark.parametrize(
     "run",
     [
@@ -199,8 +205,8 @@ def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
     with pytest.raises(RunConflictError) as caught:
         begin(service, state, replace(POLICY, lost_response_timeout=125))
     assert str(caught.value).splitlines()[0] == (
-        "ELT stream orders: the service refused 7 requests for a run, because of run r9, which is not active or can't"
-        " be read."
+        "ELT stream orders: the service refused 7 requests for a run, because of run r9, which is not active or "
+        "cannot be read."
     )
     assert "running" in str(caught.value).splitlines()[1]
     # Delays of 5, 10, 20, and then 30 s.
@@ -209,6 +215,7 @@ def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
     assert state.kept == {}
 
 
+@pytest.mark.usefixtures("longest_pauses")
 @pytest.mark.parametrize("earlier", [[], ["s1"]])
 def test_refusals_without_a_run_end(earlier: list[str]) -> None:
     """A run that had ended before is not the reason."""
@@ -223,6 +230,7 @@ def test_refusals_without_a_run_end(earlier: list[str]) -> None:
     assert service.now == BEGIN + 10 + 20 + 3 * 30
 
 
+@pytest.mark.usefixtures("longest_pauses")
 @pytest.mark.parametrize(("refusal", "pauses"), [(REFUSED, 125), (UNNAMED, 0)])
 def test_a_refusal_after_a_lost_response_means_the_own_run(refusal: ConflictError, pauses: float) -> None:
     service = streams([MISSING], [page()], TransportError("closed", sent=True), refusal)

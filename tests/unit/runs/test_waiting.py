@@ -35,10 +35,10 @@ from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.flows import Flow, Sleep
-from airflow_provider_datapipe.runs import batch_flows
+from airflow_provider_datapipe.runs import batch_wait
 from airflow_provider_datapipe.runs.backoff import is_of_connection
 from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
-from airflow_provider_datapipe.runs.batch_flows import wait_for_some
+from airflow_provider_datapipe.runs.batch_wait import wait_for_some
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
@@ -332,7 +332,7 @@ class Waiting(RuleBasedStateMachine):
         assert steps is not None
         while True:
             try:
-                with patch.object(batch_flows, "PollSchedule", _Recorded):
+                with patch.object(batch_wait, "PollSchedule", _Recorded):
                     step = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration:
                 self._check_ends()

@@ -60,9 +60,9 @@ def test_a_wait_before_and_after_its_first_poll() -> None:
     begun = watch(contact_limit=60)
     assert (begun.due, begun.began, begun.last_answer, begun.lost_at) == (BEGIN, BEGIN, BEGIN, BEGIN + 60)
     assert (begun.outcome, begun.result, begun.poll_after, begun.was_seen) == (Outcome.SCHEDULED, None, None, False)
-    observation = seen(result=result(started_at="1970-01-01T00:10:00+00:00"))
-    assert begun.seen(observation, BEGIN + 1) is None
-    assert (begun.outcome, begun.result, begun.was_seen) == (Outcome.RUNNING, observation.result, True)
+    state = seen(result=result(started_at="1970-01-01T00:10:00+00:00"))
+    assert begun.seen(state, BEGIN + 1) is None
+    assert (begun.outcome, begun.result, begun.was_seen) == (Outcome.RUNNING, state.result, True)
     assert (begun.began, begun.last_answer, begun.due) == (600.0, BEGIN + 1, BEGIN + 11)
 
 
@@ -137,10 +137,10 @@ def test_an_outcome_of_before_counts_after_ten_seconds(stale_until: float | None
     reference = RunRef("transform", "t", "t", earlier_state={"status": "x"}, stale_until=stale_until)
     begun = watch(reference, poll_interval=1.0)
     assert begun.reference.stale_until == last
-    observation = seen(Outcome.SUCCEEDED, reference=begun.reference, may_be_stale=True)
-    assert begun.seen(observation, last - 0.1) is None
+    state = seen(Outcome.SUCCEEDED, reference=begun.reference, may_be_stale=True)
+    assert begun.seen(state, last - 0.1) is None
     assert begun.outcome is Outcome.RUNNING
-    end = begun.seen(observation, last)
+    end = begun.seen(state, last)
     assert end is not None
     assert (end.reason, end.outcome) == (WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED)
 

@@ -16,7 +16,7 @@ from airflow_provider_datapipe.resources.transform_bulk import (
 )
 from airflow_provider_datapipe.resources.transforms import KIND
 from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.batch_flows import run_batch
+from airflow_provider_datapipe.runs.batch_wait import run_batch
 from airflow_provider_datapipe.runs.results import explain
 from airflow_provider_datapipe.runs.start import StartPolicy
 from airflow_provider_datapipe.runs.task_state import NoTaskState

@@ -134,15 +134,15 @@ class RunCondition(_OfOne):
 
     async def _check_after(self, target: RunTarget, rule: RunFilter) -> Check:
         found, newest = await first_after(self.kind, target, rule)
-        if found is not None and found.observation.outcome.is_over:
-            return self._met_by(found.observation)
+        if found is not None and found.state.outcome.is_over:
+            return self._met_by(found.state)
         since = f"{rule.moment:%Y-%m-%d %H:%M:%S %Z}"
         if found is not None:
-            said = _state(found.observation)
+            said = _state(found.state)
             # Another run can start before a planned one, or end before one with which it overlaps. Poll the list.
             is_sure = found.started is not None and (rule.moment_of is RunTime.START or not self.kind.may_overlap)
             self._found = found.run_id if is_sure else None
-            return Check(said, awaited=found.observation.reference if is_sure else None, is_running=is_sure)
+            return Check(said, awaited=found.state.reference if is_sure else None, is_running=is_sure)
         verb = "started" if rule.moment_of is RunTime.START else "ended"
         which = "has succeeded that" if rule.succeeded else "has"
         said = f"no run of {target.name} {which} {verb} since {since}"
@@ -160,10 +160,10 @@ class RunCondition(_OfOne):
                 self.fields["after"] = _EVER
                 return await self._check_after(target, self.rule)
             self.fields["run_id"] = newest.run_id
-            self._pinned = newest.observation.reference
+            self._pinned = newest.state.reference
             if newest.is_over:
-                return self._met_by(newest.observation)
-            return _one_that_goes_on(newest.observation)
+                return self._met_by(newest.state)
+            return _one_that_goes_on(newest.state)
         if self._pinned is None:
             given = required("run_id", self.fields["run_id"])
             self._pinned = RunRef.to(kind.name, target, run_id=given, attached=True)
@@ -209,7 +209,7 @@ class FreshCondition(_OfOne):
         good = [(end, run) for run in seen if run.succeeded and (end := run.ended_by(latest)) is not None]
         end, best = max(good, key=lambda each: each[0], default=(None, None))
         if best is not None and end is not None and end >= rule.moment:
-            return self._met_by(best.observation)
+            return self._met_by(best.state)
         last = f"; the last one ended at {end:%Y-%m-%d %H:%M:%S %Z}" if end else ""
         return Check(f"no run of {target.name} has succeeded since {rule.moment:%Y-%m-%d %H:%M:%S %Z}{last}")
 
@@ -223,7 +223,7 @@ class LastRunCondition(_OfOne):
     async def check(self, now: float) -> Check:
         target = await self.target()
         last = await last_over(self.kind, target, _latest(now))
-        return Check(f"no run of {target.name} has ended so far") if last is None else self._met_by(last.observation)
+        return Check(f"no run of {target.name} has ended so far") if last is None else self._met_by(last.state)
 
 
 def _one_that_goes_on(seen: RunState) -> Check:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Callable
 
 from airflow_provider_datapipe.api.errors import (
     AuthenticationError,
@@ -14,15 +15,13 @@ from airflow_provider_datapipe.api.errors import (
     PermissionDeniedError,
 )
 from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.runs.backoff import delay_after
 from airflow_provider_datapipe.runs.bridges import BridgeError
 from airflow_provider_datapipe.runs.errors import LostContactError, RunError
 from airflow_provider_datapipe.runs.log_lines.contact import ContactLog, LogLine
 from airflow_provider_datapipe.runs.missing_runs import GRACE, MissingRun, is_missing
 from airflow_provider_datapipe.runs.names import NameLookupError
 from airflow_provider_datapipe.runs.wait import WaitPolicy
-
-#: The longest interval between two polls of a service that fails, in seconds.
-_LONGEST_BACKOFF = 300.0
 
 
 class SensorBackoff:
@@ -33,9 +32,18 @@ class SensorBackoff:
     :param polled_before: whether another process has polled successfully: then a resource that seems not to exist may
         come back.
     :param lost_since: time of a loss of contact that another process has logged, as seconds since the epoch.
+    :param jitter: function that returns a number from 0 to 1.
     """
 
-    def __init__(self, now: float, *, polled_before: bool = False, lost_since: float | None = None) -> None:
+    def __init__(
+        self,
+        now: float,
+        *,
+        polled_before: bool = False,
+        lost_since: float | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._jitter = jitter
         self._contact_log = ContactLog(lost_since)
         self._contact = now
         self._failures = 0
@@ -94,15 +102,14 @@ class SensorBackoff:
         :raises LostContactError: if the service could not be reached for too long.
         """
         if self._missing is not None and is_missing(error):
-            return self._missing.pause(now, random.random())  # noqa: S311 - no secret
+            return self._missing.pause(now, self._jitter())
         if now >= self._contact + WaitPolicy().contact_limit:
             raise LostContactError(
                 f"Contact with the service was lost for {now - self._contact:.0f} s.\n{error}\nCorrect the cause, "
                 "then run this task again."
             )
-        backoff = min(_LONGEST_BACKOFF, interval * 2.0 ** min(self._failures, 10))
         self._failures += 1
-        return max(interval, backoff, honored(error) or 0.0)
+        return max(delay_after(self._failures, interval, self._jitter()), honored(error) or 0.0)
 
 
 def is_final(error: DatapipeError, *, was_answered: bool) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
@@ -21,15 +20,13 @@ from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.flows import run_async
-from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
+from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, delay_after, is_of_connection
 from airflow_provider_datapipe.runs.events.event_sources import EVENT_SOURCES, EventSource, Subscription, once
 from airflow_provider_datapipe.runs.polling.per_loop import PerLoop, shared
 from airflow_provider_datapipe.runs.polling.shared_client import Reader, SharedClient, until_welcome
 
 log = logging.getLogger(__name__)
 
-#: The longest pause after failed polls, in seconds.
-_LONGEST_PAUSE = 300.0
 #: Seconds between two warnings about the same error.
 _WARN_EVERY = 600.0
 #: Seconds after which a cursor is stored without new events, so that a poller has fewer runs to read after a restart.
@@ -276,13 +273,14 @@ class _PolledResource:
             self._trouble = (what, now)
             log.warning("%s %s can't be watched just now: %s", self._source.kind, self._source.key, what)
         self._failures += 1
-        shortest = min((subscriber.poll_interval for subscriber in self.subscribers), default=1.0)
-        pause = min(_LONGEST_PAUSE, shortest * 2.0 ** min(self._failures - 1, 10))
-        if isinstance(error, DatapipeError) and is_of_connection(error):
-            # The backoff of the connection applies.
-            pause = min(pause, shortest)
-        asked = honored(error) if isinstance(error, DatapipeError) else None
-        await asyncio.sleep(max(pause * random.uniform(0.5, 1), asked or 0))  # noqa: S311 - no secret
+        pause = min((subscriber.poll_interval for subscriber in self.subscribers), default=1.0)
+        asked = None
+        if isinstance(error, DatapipeError):
+            asked = honored(error)
+        if not (isinstance(error, DatapipeError) and is_of_connection(error)):
+            # Otherwise the backoff of the connection applies.
+            pause = delay_after(self._failures, pause)
+        await asyncio.sleep(max(pause, asked or 0.0))
 
     def _recover(self) -> None:
         if self._trouble is not None:

@@ -1,19 +1,30 @@
-"""Base class of the kinds of run."""
+"""Base classes of the kinds of run."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
 from typing import Any, ClassVar
 
 import pendulum
+from typing_extensions import override
 
-from airflow_provider_datapipe.api.models.common import format_timestamp, known_time
+from airflow_provider_datapipe.api.models.common import Page, RunRequested, format_timestamp, known_time
+from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.known_runs import KnownRuns
-from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState, RunTarget
-from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.poll_interval import RunDurations
+from airflow_provider_datapipe.api.status_url import status_request, status_url_after
+from airflow_provider_datapipe.runs.models import (
+    KEPT_DURATIONS,
+    RunRef,
+    RunResult,
+    RunState,
+    RunTarget,
+    valid_durations,
+)
+from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
+from airflow_provider_datapipe.runs.task_state import KnownRuns, oldest_new_run
 
 
 class Kind(ABC):
@@ -25,7 +36,7 @@ class Kind(ABC):
     noun: ClassVar[str]
     #: True if several runs of a resource can be active at a time.
     may_overlap: ClassVar[bool] = False
-    #: True if the next try of a task continues with the run of the earlier try.
+    #: True if the next try of a task continues with the run of the earlier try. Otherwise there is no list of runs.
     is_found_again: ClassVar[bool] = True
 
     def prepare(self, target: RunTarget) -> Iterator[Request[Any]]:
@@ -54,15 +65,14 @@ class Kind(ABC):
         :param baseline: runs known before the request.
         """
 
-    @abstractmethod
     def newest(self, resource_id: str) -> Request[Any]:
         """Return the request that shows the newest runs."""
+        raise NotImplementedError
 
     def oldest_first(self, resource_id: str) -> Request[Any] | None:
         """Return the request that lists all stored runs, oldest first; None if there is no such list."""
         return None
 
-    @abstractmethod
     def baseline(self, target: RunTarget, newest: Any, since: float) -> KnownRuns:
         """
         Return the runs that are known before a run is requested.
@@ -71,6 +81,7 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         :param since: current time by the service's clock.
         """
+        raise NotImplementedError
 
     def durations(self, newest: Any) -> list[float]:
         """
@@ -80,7 +91,6 @@ class Kind(ABC):
         """
         return []
 
-    @abstractmethod
     def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Any, now: float) -> RunState | None:
         """
         Return the first run that may have been started since the baseline, or None.
@@ -92,8 +102,8 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         :param now: current time by the service's clock.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def find_run(self, reference: RunRef, newest: Any) -> RunState | None:
         """
         Return the run of a reference if the list of the newest runs shows it.
@@ -101,8 +111,8 @@ class Kind(ABC):
         :param reference: the run.
         :param newest: the answer to :meth:`newest`.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def find_active(self, target: RunTarget, newest: Any) -> RunState | None:
         """
         Return the run that has not finished, if the newest runs show one.
@@ -110,6 +120,7 @@ class Kind(ABC):
         :param target: the resource to run.
         :param newest: the answer to :meth:`newest`.
         """
+        raise NotImplementedError
 
     def expected(self, target: RunTarget, baseline: KnownRuns) -> RunRef | None:
         """Return a reference to the first run after the baseline; None if no list will show it."""
@@ -125,13 +136,13 @@ class Kind(ABC):
 
     @abstractmethod
     def read(self, reference: RunRef, answer: Any) -> RunState:
-        """Return the state of a run from the answer to :meth:`poll`, or from a listed run."""
+        """Return the state of a run from the answer to :meth:`poll_request`, or from a listed run."""
 
-    async def explain(self, observation: RunState) -> str | None:
+    async def explain(self, state: RunState) -> str | None:
         """Return the reason of a failure if the service reports it apart from the run, else None."""
         return None
 
-    async def failed_records(self, observation: RunState, most: int) -> list[dict[str, str]]:
+    async def failed_records(self, state: RunState, most: int) -> list[dict[str, str]]:
         """
         Return records that failed in a run. Empty for kinds without failed records.
 
@@ -145,11 +156,10 @@ class Kind(ABC):
         return None
 
 
-def durations_of(runs: Sequence[Any]) -> list[float]:
-    """Return the durations of the successful runs in seconds."""
-    # Failed runs and slices of a load do not show the duration of a whole load.
-    took = [_duration(known_time(run.started_at), run.finished_at) for run in runs if run.status == "COMPLETED"]
-    return RunDurations.of(took).as_json()
+def outcome_of_run(run: Any) -> Outcome:
+    """Return the outcome of a listed run."""
+    failed_rows = getattr(run, "failed_rows", None)
+    return outcome_of(run.status, finished=run.finished_at is not None, failed_rows=failed_rows)
 
 
 def _duration(started_at: pendulum.DateTime | None, finished_at: pendulum.DateTime | None) -> float | None:
@@ -187,3 +197,114 @@ def result_of_run(
         attached=reference.attached,
         error=error,
     )
+
+
+class ListedKind(Kind):
+    """Kind whose runs appear in lists."""
+
+    #: Endpoint that reads one run.
+    _get_run: ClassVar[staticmethod[[str], Request[Any]]]
+
+    @override
+    def baseline(self, target: RunTarget, newest: Page[Any], since: float) -> KnownRuns:
+        return KnownRuns.of(newest.data, since, lambda run: outcome_of_run(run).is_over)
+
+    @override
+    def durations(self, newest: Page[Any]) -> list[float]:
+        # Failed runs and slices of a load do not show the duration of a whole load.
+        return valid_durations(
+            _duration(known_time(run.started_at), run.finished_at) for run in newest.data if run.status == "COMPLETED"
+        )
+
+    @override
+    def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Page[Any], now: float) -> RunState | None:
+        run = oldest_new_run(newest.data, baseline, now)
+        return None if run is None else self._attached(target, run)
+
+    @override
+    def find_run(self, reference: RunRef, newest: Page[Any]) -> RunState | None:
+        return next((self.read(reference, run) for run in newest.data if run.id == reference.run_id), None)
+
+    @override
+    def poll_request(self, reference: RunRef) -> Request[Any]:
+        return self.newest(reference.resource_id) if reference.run_id is None else self._get_run(reference.run_id)
+
+    @override
+    def read(self, reference: RunRef, answer: Any) -> RunState:
+        if isinstance(answer, Page):
+            run = self._first(reference, answer)
+            if run is None:
+                return RunState(reference, Outcome.SCHEDULED)
+            answer = run
+        known = replace(reference, run_id=answer.id, status_url=None, since=None, known=[])
+        outcome = outcome_of_run(answer)
+        result = result_of_run(
+            known,
+            outcome,
+            status=answer.status,
+            started_at=answer.started_at,
+            finished_at=answer.finished_at,
+            **self._details(known, answer),
+        )
+        return RunState(known, outcome, result)
+
+    def _first(self, reference: RunRef, page: Page[Any]) -> Any | None:
+        """Return the run of a reference without a run ID."""
+        return next(iter(page.data), None)
+
+    def _details(self, reference: RunRef, run: Any) -> dict[str, Any]:
+        """Return further fields of the result of a run."""
+        return {}
+
+    def _attached(self, target: RunTarget, run: Any) -> RunState:
+        return self.read(RunRef.to(self.name, target, attached=True), run)
+
+
+class ScheduledKind(ListedKind):
+    """Kind whose request returns the URL of the list in which the run will appear. Its runs do not overlap."""
+
+    #: Endpoint that lists the runs of a resource.
+    _list_runs: ClassVar[staticmethod[[str], Request[Page[Any]]]]
+
+    @override
+    def accepted(self, target: RunTarget, answer: RunRequested, baseline: KnownRuns | None = None) -> RunState:
+        # Raise for an invalid status URL now, because the task could not poll it later.
+        status_request(answer.status_url, self._list_runs(target.resource_id))
+        reference = RunRef.to(self.name, target, status_url=answer.status_url)
+        return RunState(reference, Outcome.SCHEDULED)
+
+    @override
+    def newest(self, resource_id: str) -> Request[Page[Any]]:
+        return self._list_runs(resource_id).with_query(limit=KEPT_DURATIONS, sort_direction="desc")
+
+    @override
+    def oldest_first(self, resource_id: str) -> Request[Page[Any]]:
+        return self._list_runs(resource_id).with_query(limit=LARGEST_PAGE, sort_direction="asc")
+
+    @override
+    def find_active(self, target: RunTarget, newest: Page[Any]) -> RunState | None:
+        # The runs before the newest one have finished. A slice of a load is active, because the load continues.
+        seen = [self._attached(target, run) for run in newest.data[:1]]
+        return next((each for each in seen if not each.outcome.is_over), None)
+
+    @override
+    def expected(self, target: RunTarget, baseline: KnownRuns) -> RunRef:
+        return RunRef.to(self.name, target, since=baseline.since, known=list(baseline.known))
+
+    @override
+    def awaited(self, target: RunTarget, cursor: str | None) -> RunRef:
+        after = status_url_after(self._list_runs(target.resource_id), cursor)
+        return RunRef.to(self.name, target, status_url=after)
+
+    @override
+    def poll_request(self, reference: RunRef) -> Request[Any]:
+        if reference.run_id is None and reference.status_url is not None:
+            return status_request(reference.status_url, self._list_runs(reference.resource_id))
+        return super().poll_request(reference)
+
+    @override
+    def _first(self, reference: RunRef, page: Page[Any]) -> Any | None:
+        if reference.since is None:
+            return super()._first(reference, page)
+        baseline = KnownRuns(dict.fromkeys(reference.known, False), reference.since)
+        return oldest_new_run(page.data, baseline, inf)

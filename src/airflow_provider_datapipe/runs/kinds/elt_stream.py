@@ -10,26 +10,27 @@ import pendulum
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
-from airflow_provider_datapipe.api.models.common import Page, RunRequested, parse_timestamp
+from airflow_provider_datapipe.api.models.common import RunRequested, parse_timestamp
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import StreamSnapshot
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.status_url import status_url_after
 from airflow_provider_datapipe.flows import send
-from airflow_provider_datapipe.runs.kinds.base import result_of_run
-from airflow_provider_datapipe.runs.kinds.listed import ListedKind
+from airflow_provider_datapipe.runs.kinds.base import ScheduledKind
 from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState, RunTarget
-from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
+from airflow_provider_datapipe.runs.outcome import Outcome
 
 #: Seconds by which the start of a run may differ between the run and the status of its sync.
 _START_TOLERANCE = 1.0
 
 
-class EltStreamKind(ListedKind):
+class EltStreamKind(ScheduledKind):
     """Runs of ELT streams. Option: ``full_refresh``."""
 
     name = "elt_stream"
     noun = "ELT stream"
+    _list_runs = staticmethod(elt_stream_runs.list_)
+    _get_run = staticmethod(elt_stream_runs.get)
 
     @override
     def prepare(self, target: RunTarget) -> Iterator[Request[Any]]:
@@ -59,19 +60,19 @@ class EltStreamKind(ListedKind):
         following = replace(
             seen.reference,
             run_id=None,
-            status_url=status_url_after(self._listing(reference.resource_id), seen.reference.run_id),
+            status_url=status_url_after(self._list_runs(reference.resource_id), seen.reference.run_id),
             rows_before=result["rows_synced"] or 0,
         )
         return RunState(following, Outcome.RUNNING, result)
 
     @override
-    async def explain(self, observation: RunState) -> str | None:
+    async def explain(self, state: RunState) -> str | None:
         # Runs have no error message. The status of the sync has one, under the name of the stream.
-        stream = await send(elt_streams.get(observation.reference.resource_id))
+        stream = await send(elt_streams.get(state.reference.resource_id))
         status = await send(elt_syncs.status(stream.elt_sync_id))
         for snapshots in status.source_streams:
             latest = snapshots.latest_sync
-            if snapshots.name == stream.name and latest and _is_of(latest, observation.result):
+            if snapshots.name == stream.name and latest and _is_of(latest, state.result):
                 return latest.error_message
         return None
 
@@ -84,30 +85,9 @@ class EltStreamKind(ListedKind):
         return f"ELT sync {sync_id} was disabled"
 
     @override
-    def _listing(self, resource_id: str) -> Request[Page[EltStreamRun]]:
-        return elt_stream_runs.list_(resource_id)
-
-    @override
-    def _one(self, run_id: str) -> Request[EltStreamRun]:
-        return elt_stream_runs.get(run_id)
-
-    @override
-    def _judge(self, run: EltStreamRun) -> Outcome:
-        return outcome_of(run.status, finished=run.finished_at is not None)
-
-    @override
-    def _result(self, reference: RunRef, run: EltStreamRun) -> RunResult:
+    def _details(self, reference: RunRef, run: EltStreamRun) -> dict[str, Any]:
         rows = run.rows_synced
-        if reference.rows_before:
-            rows = (rows or 0) + reference.rows_before
-        return result_of_run(
-            reference,
-            self._judge(run),
-            status=run.status,
-            started_at=run.started_at,
-            finished_at=run.finished_at,
-            rows_synced=rows,
-        )
+        return {"rows_synced": (rows or 0) + reference.rows_before if reference.rows_before else rows}
 
 
 def _is_of(snapshot: StreamSnapshot, result: RunResult | None) -> bool:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import orchestration_runs, orchestrations
@@ -12,18 +9,18 @@ from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.kinds.base import Kind, durations_of, result_of_run
-from airflow_provider_datapipe.runs.known_runs import KnownRuns, oldest_new_run
+from airflow_provider_datapipe.runs.kinds.base import ListedKind, outcome_of_run
 from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
-from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
-from airflow_provider_datapipe.runs.poll_interval import KEPT
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.task_state import KnownRuns
 
 
-class OrchestrationKind(Kind):
+class OrchestrationKind(ListedKind):
     """Runs of orchestrations. The request for a run returns the run."""
 
     name = "orchestration"
     noun = "orchestration"
+    _get_run = staticmethod(orchestration_runs.get)
     # The interface declares no conflict for orchestrations.
     may_overlap = True
 
@@ -41,50 +38,7 @@ class OrchestrationKind(Kind):
         return orchestration_runs.list_(orchestration_id=resource_id, limit=LARGEST_PAGE)
 
     @override
-    def baseline(self, target: RunTarget, newest: Page[OrchestrationRun], since: float) -> KnownRuns:
-        return KnownRuns.of(newest.data, since, lambda run: _outcome(run).is_over)
-
-    @override
-    def durations(self, newest: Page[OrchestrationRun]) -> list[float]:
-        return durations_of(newest.data)[:KEPT]
-
-    @override
-    def find_new(
-        self, target: RunTarget, baseline: KnownRuns, newest: Page[OrchestrationRun], now: float
-    ) -> RunState | None:
-        run = oldest_new_run(newest.data, baseline, now)
-        return None if run is None else self.read(RunRef.to(self.name, target, attached=True), run)
-
-    @override
-    def find_run(self, reference: RunRef, newest: Page[OrchestrationRun]) -> RunState | None:
-        return next((self.read(reference, run) for run in newest.data if run.id == reference.run_id), None)
-
-    @override
     def find_active(self, target: RunTarget, newest: Page[OrchestrationRun]) -> RunState | None:
         # A run that has not started may be planned for later.
-        active = (run for run in newest.data if _outcome(run) is Outcome.RUNNING)
-        return next((self.read(RunRef.to(self.name, target, attached=True), run) for run in active), None)
-
-    @override
-    def poll_request(self, reference: RunRef) -> Request[Any]:
-        if reference.run_id is None:
-            return self.newest(reference.resource_id)
-        return orchestration_runs.get(reference.run_id)
-
-    @override
-    def read(self, reference: RunRef, answer: Any) -> RunState:
-        if isinstance(answer, Page):
-            if not answer.data:
-                return RunState(reference, Outcome.SCHEDULED)
-            answer = answer.data[0]
-        run: OrchestrationRun = answer
-        known = replace(reference, run_id=run.id)
-        outcome = _outcome(run)
-        result = result_of_run(
-            known, outcome, status=run.status, started_at=run.started_at, finished_at=run.finished_at
-        )
-        return RunState(known, outcome, result)
-
-
-def _outcome(run: OrchestrationRun) -> Outcome:
-    return outcome_of(run.status, finished=run.finished_at is not None)
+        active = (run for run in newest.data if outcome_of_run(run) is Outcome.RUNNING)
+        return next((self._attached(target, run) for run in active), None)

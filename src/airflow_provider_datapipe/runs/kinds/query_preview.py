@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from typing_extensions import override
 
@@ -14,9 +14,9 @@ from airflow_provider_datapipe.api.models.query_previews import (
 )
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
-from airflow_provider_datapipe.runs.known_runs import KnownRuns
 from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.task_state import KnownRuns
 
 _OUTCOMES = {
     QueryPreviewState.RUNNING: Outcome.RUNNING,
@@ -56,23 +56,3 @@ class QueryPreviewKind(Kind):
         known = answer.status if isinstance(answer.status, QueryPreviewState) else QueryPreviewState.RUNNING
         outcome = _OUTCOMES[known]
         return RunState(reference, outcome, result_of_run(reference, outcome, status=answer.status, error=answer.error))
-
-    @override
-    def newest(self, resource_id: str) -> NoReturn:
-        raise NotImplementedError("there is no list of query previews")
-
-    @override
-    def baseline(self, target: RunTarget, newest: Any, since: float) -> NoReturn:
-        raise NotImplementedError("there is no list of query previews")
-
-    @override
-    def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Any, now: float) -> NoReturn:
-        raise NotImplementedError("there is no list of query previews")
-
-    @override
-    def find_run(self, reference: RunRef, newest: Any) -> NoReturn:
-        raise NotImplementedError("there is no list of query previews")
-
-    @override
-    def find_active(self, target: RunTarget, newest: Any) -> NoReturn:
-        raise NotImplementedError("there is no list of query previews")

@@ -13,25 +13,25 @@ from airflow_provider_datapipe.api.endpoints import (
     reverse_etl_syncs,
 )
 from airflow_provider_datapipe.api.errors import one_line
-from airflow_provider_datapipe.api.models.common import Page, RunRequested
+from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import send
-from airflow_provider_datapipe.runs.kinds.base import result_of_run
-from airflow_provider_datapipe.runs.kinds.listed import ListedKind
-from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState, RunTarget
-from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
+from airflow_provider_datapipe.runs.kinds.base import ScheduledKind
+from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 
 #: The most characters of the ID and the error of a failed record.
 _LONGEST_RECORD_ID = 200
 _LONGEST_RECORD_ERROR = 1_800
 
 
-class ReverseEtlKind(ListedKind):
+class ReverseEtlKind(ScheduledKind):
     """Runs of reverse ETL syncs. Option: ``retry_failed_records``, True for all records or the IDs of some."""
 
     name = "reverse_etl"
     noun = "reverse ETL sync"
+    _list_runs = staticmethod(reverse_etl_sync_runs.list_)
+    _get_run = staticmethod(reverse_etl_sync_runs.get)
 
     @override
     def prepare(self, target: RunTarget) -> Iterator[Request[Any]]:
@@ -50,11 +50,11 @@ class ReverseEtlKind(ListedKind):
         return reverse_etl_syncs.request_run(target.resource_id)
 
     @override
-    async def failed_records(self, observation: RunState, most: int) -> list[dict[str, str]]:
-        result = observation.result
+    async def failed_records(self, state: RunState, most: int) -> list[dict[str, str]]:
+        result = state.result
         if not result or not result["rows_failed"]:
             return []
-        listed = await send(reverse_etl_failed_records.list_(observation.reference.resource_id, limit=most))
+        listed = await send(reverse_etl_failed_records.list_(state.reference.resource_id, limit=most))
         return [
             {
                 "record_id": one_line(record.record_id, longest=_LONGEST_RECORD_ID),
@@ -69,27 +69,10 @@ class ReverseEtlKind(ListedKind):
         return f"reverse ETL sync {reference.resource_id} was deactivated"
 
     @override
-    def _listing(self, resource_id: str) -> Request[Page[ReverseEtlSyncRun]]:
-        return reverse_etl_sync_runs.list_(resource_id)
-
-    @override
-    def _one(self, run_id: str) -> Request[ReverseEtlSyncRun]:
-        return reverse_etl_sync_runs.get(run_id)
-
-    @override
-    def _judge(self, run: ReverseEtlSyncRun) -> Outcome:
-        return outcome_of(run.status, finished=run.finished_at is not None, failed_rows=run.failed_rows)
-
-    @override
-    def _result(self, reference: RunRef, run: ReverseEtlSyncRun) -> RunResult:
-        return result_of_run(
-            reference,
-            self._judge(run),
-            status=run.status,
-            started_at=run.started_at,
-            finished_at=run.finished_at,
-            rows_synced=run.synced_rows,
-            rows_failed=run.failed_rows,
-            rows_total=run.total_rows,
-            error=run.error,
-        )
+    def _details(self, reference: RunRef, run: ReverseEtlSyncRun) -> dict[str, Any]:
+        return {
+            "rows_synced": run.synced_rows,
+            "rows_failed": run.failed_rows,
+            "rows_total": run.total_rows,
+            "error": run.error,
+        }

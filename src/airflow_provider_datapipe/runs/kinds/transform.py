@@ -17,9 +17,9 @@ from airflow_provider_datapipe.api.models.transforms import (
 )
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
-from airflow_provider_datapipe.runs.known_runs import KnownRuns
 from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of_materialization
+from airflow_provider_datapipe.runs.task_state import KnownRuns
 
 #: Seconds by which ``updated_at`` may differ between answers: some have whole seconds.
 _PRECISION = 1.0

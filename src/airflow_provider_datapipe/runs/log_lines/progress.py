@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from math import ceil
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from airflow_provider_datapipe.runs.log_lines.labels import median, resource_label, short_run_id, span, usual_duration
 from airflow_provider_datapipe.runs.outcome import Outcome
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.runs.batch_wait import BatchWait
     from airflow_provider_datapipe.runs.wait import RunWait
 
 #: Function that logs a line with a level in the log of a task.
@@ -30,6 +29,25 @@ _MINUTE = 60
 _SILENCE = 120.0
 
 
+class Waits(Protocol):
+    """The waits of a task, as far as progress lines show them."""
+
+    #: Number of all runs.
+    size: int
+
+    @property
+    def watches(self) -> list[RunWait]:
+        """The waits for the active runs."""
+
+    @property
+    def ended(self) -> int:
+        """Number of runs that have ended."""
+
+    @property
+    def queued(self) -> int:
+        """Number of runs that have not been started."""
+
+
 class ProgressLines:
     """
     Schedule and text of the progress lines of a wait.
@@ -41,7 +59,7 @@ class ProgressLines:
 
     __slots__ = ("_began", "_jitter", "_wait", "due")
 
-    def __init__(self, wait: BatchWait, now: float, jitter: float) -> None:
+    def __init__(self, wait: Waits, now: float, jitter: float) -> None:
         self._wait = wait
         self._began = now
         self._jitter = jitter

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.api.retry import backoff_delay, honored
 from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
@@ -39,8 +39,8 @@ _CONFIRM_SECONDS = 120.0
 _STRIKES = 3
 #: Seconds between two checks for waits that ended without an answer.
 _SWEEP = 5.0
-#: The longest time in seconds for which a bulk request that fails is not sent for a run.
-_LONGEST_HOLD = 600.0
+#: The first and the longest time in seconds for which a bulk request that fails is not sent for a run.
+_FIRST_HOLD, _LONGEST_HOLD = 2.0, 600.0
 
 
 @dataclass(slots=True, eq=False)
@@ -342,8 +342,9 @@ class PollSchedule:
             asked = honored(error)
             for watch in watches:
                 place = self._places[watch]
-                place.alone_until = now + max(min(_LONGEST_HOLD, 2.0 ** min(place.failures, 10)), asked or 0.0)
                 place.failures += 1
+                hold = backoff_delay(place.failures, first=_FIRST_HOLD, longest=_LONGEST_HOLD, jitter=self._jitter())
+                place.alone_until = now + max(hold, asked or 0.0)
                 self._poll_directly(watch, now)
         elif source.failures >= _STRIKES and watches:
             # Test with one run if direct polls succeed.

@@ -66,7 +66,7 @@ class RunPoller:
 
     async def wait(self, batch: Batch, policy: WaitPolicy, report: ReportLine | None = None) -> None:
         """
-        Wait for runs of a batch, as :func:`~airflow_provider_datapipe.runs.batch_flows.wait_for_some` does.
+        Wait for runs of a batch, as :func:`~airflow_provider_datapipe.runs.batch_wait.wait_for_some` does.
 
         :param batch: the batch, which is changed in place.
         :param policy: poll interval and time limits.

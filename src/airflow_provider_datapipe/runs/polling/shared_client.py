@@ -11,6 +11,7 @@ from typing import Any
 from airflow_provider_datapipe.api.async_client import AsyncClient
 from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError, TransportError
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import backoff_delay
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
 from airflow_provider_datapipe.runs.log_lines.labels import sentence_start
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 _REREAD = 600.0
 #: Time limit for reading the Airflow connection, in seconds.
 _READ_LIMIT = 30.0
-#: Pause before it is read again after a timeout, in seconds. It doubles each time, up to the limit above.
+#: First pause before it is read again after a timeout, in seconds.
 _FIRST_PAUSE = 1.0
 #: Time limit of an attempt in seconds if the wait is over: a poll may still find the end of the run.
 _LAST_ATTEMPT = 5.0
@@ -81,7 +82,7 @@ class SharedClient:
         :raises TransportError: if the Airflow connection cannot be read until then.
         :raises Exception: if reading the Airflow connection fails.
         """
-        pause = _FIRST_PAUSE
+        failures = 0
         while True:
             try:
                 await self.open(within=max(limit - time.time(), _LAST_ATTEMPT))
@@ -90,8 +91,8 @@ class SharedClient:
                 if left <= 0:
                     raise
                 log.warning("%s\nTrying again.", error)
-                await asyncio.sleep(min(pause, left))
-                pause = min(pause * 2, _READ_LIMIT)
+                failures += 1
+                await asyncio.sleep(min(backoff_delay(failures, first=_FIRST_PAUSE, longest=_READ_LIMIT), left))
             else:
                 return
 

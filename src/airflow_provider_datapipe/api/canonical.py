@@ -18,9 +18,8 @@ surrogates, nesting deeper than :data:`DEEPEST`, and all other types.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from json.encoder import encode_basestring
@@ -28,9 +27,9 @@ from typing import Any
 from uuid import UUID
 
 from airflow_provider_datapipe.api.errors import InvalidInputError, one_line
+from airflow_provider_datapipe.api.models.formats import strict_json
+from airflow_provider_datapipe.api.models.formats.strict_json import DEEPEST
 
-#: Maximum nesting depth of lists and objects. datapipe-local has the same limit.
-DEEPEST = 100
 #: Integers below this value are always in the range of a float.
 _SURELY_FINITE = 1 << 1023
 _LONGEST_KEY = 80
@@ -74,19 +73,18 @@ def parse(text: str | bytes) -> Any:
     Parse JSON strictly. Numbers with a fraction or an exponent become ``Decimal``, which keeps all digits.
 
     :param text: JSON; bytes are decoded as UTF-8.
-    :raises NotCanonicalError: if the text is not JSON or is ambiguous. The message does not quote the text.
+    :raises NotCanonicalError: if the text is not JSON or is ambiguous. The message does not quote values.
     """
     try:
-        given = text if isinstance(text, str) else text.decode()
-        return json.loads(
-            given, object_pairs_hook=_members, parse_constant=_constant, parse_float=_decimal, parse_int=_integer
-        )
-    except UnicodeDecodeError:
-        raise NotCanonicalError("it is not UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise NotCanonicalError(f"it is no JSON: {error.msg.lower()} at character {error.pos}") from None
-    except RecursionError:
-        raise NotCanonicalError(f"it is nested more than {DEEPEST} deep") from None
+        # The serializer reports unpaired surrogates with their position.
+        return strict_json.parse(text, number=_decimal, surrogates=True)
+    except strict_json.JsonSyntaxError as error:
+        raise NotCanonicalError(f"it is no JSON: {error}") from None
+    except strict_json.DuplicateKeyError as error:
+        key = one_line(error.key, longest=_LONGEST_KEY)
+        raise NotCanonicalError(f"the key {key} stands twice in an object") from None
+    except strict_json.StrictJsonError as error:
+        raise NotCanonicalError(str(error)) from None
 
 
 def _write(value: Any, levels: int) -> str:
@@ -196,37 +194,8 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
 }
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise NotCanonicalError(f"the key {_first_twice(key for key, _ in pairs)} stands twice in an object")
-    return made
-
-
-def _first_twice(keys: Iterable[str]) -> str:
-    seen: set[str] = set()
-    for key in keys:
-        if key in seen:
-            return one_line(key, longest=_LONGEST_KEY)
-        seen.add(key)
-    raise AssertionError("no key stands twice")
-
-
-def _constant(_: str) -> None:
-    raise NotCanonicalError("NaN and infinities are no numbers of JSON")
-
-
-def _decimal(text: str) -> Decimal:
-    if math.isinf(float(text)):
-        raise NotCanonicalError("a number is too large: beyond all that floating point has")
+def _decimal(digits: str) -> Decimal:
     try:
-        return Decimal(text)
+        return Decimal(digits)
     except InvalidOperation:
         raise NotCanonicalError("a number has an exponent that no computer reads") from None
-
-
-def _integer(text: str) -> int:
-    # Checked first, because int() raises an error for too many digits.
-    if math.isinf(float(text)):
-        raise NotCanonicalError("a number is too large: beyond all that floating point has")
-    return int(text)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs, transforms
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.models.formats import sql_references
 from airflow_provider_datapipe.flows import Flow, list_all, send
 from airflow_provider_datapipe.lineage.columns import columns_of
 from airflow_provider_datapipe.lineage.model import Column, Dataset, Lineage
 from airflow_provider_datapipe.lineage.names import Naming, place_of_stream, place_of_transform, places_of
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
-from airflow_provider_datapipe.resources.transform_folder import references, with_names
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.common import Page
@@ -197,7 +197,9 @@ class _Collecting:
             place = place_of_transform(transform.folder_path, transform.name, await self._references())
         columns: tuple[Column, ...] = ()
         if is_alone:
-            self._found.sql = with_names(sql, {tag: _quoted(where) for tag, where in places.items()})
+            self._found.sql = sql_references.replace_tags(
+                sql, {tag: _quoted(where) for tag, where in places.items()}.get
+            )
             if self._work.is_over and place is not None:
                 schema = await attempt(send(transforms.schema(transform.id)), None)
                 columns = () if schema is None else tuple(Column(each.name, each.type) for each in schema.data)
@@ -224,12 +226,12 @@ class _Collecting:
         places = places_of(available)
         read: list[str] = []
         for sql in queries:
-            tags = [tag for tag in references(sql) if tag in places]
+            tags = [tag for tag in sql_references.tags(sql) if tag in places]
             direct = named_directly(sql, {place: tag for tag, place in places.items()})
             read += [places[tag] for tag in dict.fromkeys([*tags, *direct])]
         self._found.add(self._tables(read), [])
         names = {tag: _quoted(where) for tag, where in places.items()}
-        self._found.sql = ";\n".join(with_names(sql, names) for sql in queries)
+        self._found.sql = ";\n".join(sql_references.replace_tags(sql, names.get) for sql in queries)
         if len(self._found.runs) == 1:
             self._found.query_id = self._found.runs[0]["run_id"]
 

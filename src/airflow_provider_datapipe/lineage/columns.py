@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from airflow_provider_datapipe.resources.transform_folder import with_names
+from airflow_provider_datapipe.api.models.formats.sql_references import replace_tags
 
 #: Origins of each column of a query: table and column.
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]
@@ -49,7 +49,7 @@ def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> C
         return {}
     tables = _Tables(places)
     try:
-        query = parse_one(with_names(sql, tables.names), read="duckdb")
+        query = parse_one(replace_tags(sql, tables.names.get), read="duckdb")
         if _is_by_other_names(query):
             return {}
         with _quiet():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from airflow_provider_datapipe.api.errors import InvalidInputError
+from airflow_provider_datapipe.api.models.formats.sql_references import replace_tags, tags, without_end
 
 #: Suffix of the files.
 SUFFIX = ".sql"
@@ -16,18 +15,6 @@ SUFFIX = ".sql"
 THIS = "this"
 #: First segment of references to raw views (observed). No transform has such a tag.
 _RAW = "raw"
-# Start of a comment, of quoted text, or of a reference.
-_BEGIN = re.compile(
-    r"""(?P<line>--[^\n]*)
-    | (?P<comment>/\*)
-    | (?P<quoted>(?<![\w$])[eE]'(?:[^'\\]|\\.|'')*+(?:'|\Z) | '(?:[^']|'')*+(?:'|\Z) | "(?:[^"]|"")*+(?:"|\Z))
-    | (?P<dollar>(?<![\w$])\$(?:[A-Za-z_]\w*)?\$)
-    | \{\{(?P<tag>[^{}]*)\}\}""",
-    re.VERBOSE | re.DOTALL,
-)
-#: Characters that can follow a statement.
-_ENDS = "; \t\r\n"
-_COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 class CyclicTransformsError(InvalidInputError):
@@ -159,84 +146,6 @@ def desired_transforms(
     return desired
 
 
-class _Part(NamedTuple):
-    """
-    A comment, quoted text or a reference in SQL.
-
-    :param start: position of its first character.
-    :param end: position after its last character.
-    :param tag: text in double braces; None if it is not a reference.
-    :param is_comment: True if it is a comment.
-    """
-
-    start: int
-    end: int
-    tag: str | None
-    is_comment: bool
-
-
-def _parts(sql: str) -> Iterator[_Part]:
-    position = 0
-    while (begin := _BEGIN.search(sql, position)) is not None:
-        position = begin.end()
-        if begin["comment"] is not None:
-            position = _end_of_comment(sql, position)
-        elif begin["dollar"] is not None:
-            end = sql.find(begin["dollar"], position)
-            position = len(sql) if end < 0 else end + len(begin["dollar"])
-        tag = None if begin["tag"] is None else begin["tag"].strip()
-        is_comment = begin["comment"] is not None or begin["line"] is not None
-        yield _Part(begin.start(), position, tag, is_comment)
-
-
-def _end_of_comment(sql: str, position: int) -> int:
-    depth = 1
-    # Comments can be nested.
-    for found in _COMMENT_MARK.finditer(sql, position):
-        depth += 1 if found[0] == "/*" else -1
-        if depth == 0:
-            return found.end()
-    return len(sql)
-
-
-def references(sql: str) -> list[str]:
-    """Return the tags of references in SQL, each once, in order. References in comments and quotes are ignored."""
-    return list(dict.fromkeys(part.tag for part in _parts(sql) if part.tag is not None))
-
-
-def without_references(sql: str, instead: str) -> str:
-    """Return SQL in which all references are replaced by a name."""
-    pieces, position = [], 0
-    for part in _parts(sql):
-        if part.tag is not None:
-            pieces += [sql[position : part.start], instead]
-            position = part.end
-    return "".join([*pieces, sql[position:]])
-
-
-def with_names(sql: str, names: Mapping[str, str]) -> str:
-    """
-    Return SQL in which references are replaced by names.
-
-    :param names: the names by tag. References without a name stay unchanged.
-    """
-    pieces, position = [], 0
-    for part in _parts(sql):
-        if part.tag is not None and part.tag in names:
-            pieces += [sql[position : part.start], names[part.tag]]
-            position = part.end
-    return "".join([*pieces, sql[position:]])
-
-
-def as_subquery(sql: str) -> str:
-    """Return SQL in parentheses, for use as a table, without trailing comments and semicolons."""
-    comments = [part for part in _parts(sql) if part.is_comment]
-    end = len(sql.rstrip(_ENDS))
-    while comments and comments[-1].end >= end:
-        end = len(sql[: comments.pop().start].rstrip(_ENDS))
-    return f"({sql[:end]})"
-
-
 def about(sql: str, itself: str) -> str:
     """
     Return a query in which references to :data:`THIS` are replaced by the SQL of a transform.
@@ -244,12 +153,7 @@ def about(sql: str, itself: str) -> str:
     :param sql: the query, with :data:`THIS` in double braces in place of the transform.
     :param itself: SQL of the transform.
     """
-    pieces, position = [], 0
-    for part in _parts(sql):
-        if part.tag == THIS:
-            pieces += [sql[position : part.start], as_subquery(itself)]
-            position = part.end
-    return "".join([*pieces, sql[position:]])
+    return replace_tags(sql, lambda tag: f"({without_end(itself)})" if tag == THIS else None)
 
 
 def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -> dict[str, list[str]]:
@@ -267,7 +171,7 @@ def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -
     transform_of = leading_to(desired, raw_tags)
     found: dict[str, list[str]] = {}
     for each in desired:
-        paths = (transform_of(tag) for tag in references(each.sql_template))
+        paths = (transform_of(tag) for tag in tags(each.sql_template))
         found[each.path] = [path for path in dict.fromkeys(paths) if path is not None]
     return found
 

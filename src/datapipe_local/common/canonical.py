@@ -1,49 +1,14 @@
-"""Strict JSON parser, and the test for canonical JSON: sorted keys and no insignificant white space."""
+"""Canonical JSON: sorted keys and no insignificant white space. All functions expect strict JSON."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any
 
-#: Largest nesting depth of arrays and objects. Later readers of the JSON have limits of their own.
-DEEPEST = 100
+from airflow_provider_datapipe.api.models.formats.strict_json import STRING
 
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _SPACE = re.compile(r"[ \t\n\r]")
-_BRACKET = re.compile(r"[\[\]{}]")
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-def parse(body: bytes) -> tuple[Any, str]:
-    """
-    Parse JSON strictly, so that every reader understands it in the same way.
-
-    Refused are ``NaN`` and ``Infinity``, numbers beyond the range of a double, duplicate keys, unpaired surrogates, and
-    nesting deeper than :data:`DEEPEST`.
-
-    :param body: The bytes as received: UTF-8, without a byte order mark.
-    :return: The value, and its text.
-    :raises ValueError: the JSON is refused. The message quotes nothing of the body.
-    """
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        raise ValueError("it is not UTF-8") from None
-    if text.startswith("\ufeff"):
-        raise ValueError("it begins with a byte order mark")
-    if _depth(text) > DEEPEST:
-        raise ValueError(f"it is nested more than {DEEPEST} deep")
-    try:
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_number, parse_int=_number
-        )
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg.lower()} at character {error.pos}") from None
-    if _HALF.search(text) and not _is_text(value):
-        raise ValueError("a text in it holds half a character")
-    return value, text
 
 
 def is_canonical(text: str) -> bool:
@@ -53,9 +18,9 @@ def is_canonical(text: str) -> bool:
     Keys are sorted by their characters, and there is no insignificant white space. The interface names only these two
     rules: the sender may spell numbers and characters in any way.
 
-    :param text: JSON that :func:`parse` accepted.
+    :param text: strict JSON.
     """
-    if _SPACE.search(_STRING.sub('""', text)):
+    if _SPACE.search(STRING.sub('""', text)):
         return False
     in_order = True
 
@@ -72,7 +37,7 @@ def elements(text: str) -> list[str]:
     """
     Return the elements of an array with their original spelling, each without line breaks.
 
-    :param text: An array that :func:`parse` accepted.
+    :param text: An array, as strict JSON.
     """
     found, decoder = [], json.JSONDecoder()
     position = _after_space(text, text.index("[") + 1)
@@ -88,41 +53,6 @@ def elements(text: str) -> list[str]:
 def one_line(text: str) -> str:
     """Return JSON without line breaks. Outside strings they have no meaning, and inside they are not allowed."""
     return text.strip(" \t\n\r").replace("\n", " ").replace("\r", " ")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice in an object")
-    return made
-
-
-def _constant(_: str) -> None:
-    raise ValueError("NaN and Infinity are no numbers of JSON")
-
-
-def _number(text: str) -> int | float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError("a number in it is too large")
-    # int() refuses numbers with too many digits; those are infinite as floats.
-    return number if "." in text or "e" in text or "E" in text else int(text)
-
-
-def _depth(text: str) -> int:
-    deepest = depth = 0
-    for bracket in _BRACKET.findall(_STRING.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _is_text(value: Any) -> bool:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _after_space(text: str, position: int) -> int:

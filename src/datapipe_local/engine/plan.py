@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from airflow_provider_datapipe.api.models.formats import sql_references
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import SourceType
-from datapipe_local.services import references, templates
+from datapipe_local.services import references
 from datapipe_local.storage.records import JobKind
 
 if TYPE_CHECKING:
@@ -118,5 +119,5 @@ class _Lineage:
         self._owners[tag.lower()] = subject
 
     def _near(self, subject: Subject) -> Iterator[Subject]:
-        named: Sequence[str] = templates.tags(self._templates.get(subject, ""))
+        named: Sequence[str] = sql_references.tags(self._templates.get(subject, ""))
         return (owner for tag in named if (owner := self._owners.get(tag.lower())) is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from datapipe_local.common import canonical
+from airflow_provider_datapipe.api.models.formats import strict_json
 from datapipe_local.common.errors import BadRequestError, NotFoundError, UnauthorizedError
 from datapipe_local.connectors.sources.webhook import BasicAuthentication, WebhookSettings
 from datapipe_local.services import webhook_credentials as credentials
@@ -90,8 +90,8 @@ def read(place: Endpoint, headers: Sequence[tuple[bytes, bytes]], body: bytes) -
             "The signature is wrong: send the lowercase hexadecimal HMAC-SHA-256 of the body, keyed with the secret."
         )
     try:
-        value, text = canonical.parse(body)
-    except ValueError as error:
+        value, text = strict_json.parse(body), body.decode()
+    except strict_json.StrictJsonError as error:
         raise BadRequestError(f"The body is no JSON that is taken: {error}.", error_code="invalid_payload") from error
     if not credentials.can_be_signed(place.authentication, text):
         raise UnauthorizedError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
+from airflow_provider_datapipe.api.models.formats.sql_references import tags
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, TransformStatus
 from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import templates
@@ -36,10 +37,6 @@ class Reference(NamedTuple):
     type: ReferenceType
     place: Place
     owner_id: str
-
-
-#: Returns the distinct references of a template, in order.
-tags = templates.tags
 
 
 def tag_of(folder_path: str, name: str) -> str:

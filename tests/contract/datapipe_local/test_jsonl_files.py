@@ -46,7 +46,7 @@ MALFORMED = {
     "NaN": (b'{"id": NaN}', "NaN and Infinity"),
     "Infinity": (b'{"id": -Infinity}', "NaN and Infinity"),
     "NaN in an object": (b'{"more": {"x": NaN}}', "NaN and Infinity"),
-    "number beyond floating point": (b'{"id": 1e999}', "a number in it is too large"),
+    "number beyond floating point": (b'{"id": 1e999}', "a number is too large"),
     "half a character": (b'{"text": "canary\\ud800"}', "half a character"),
     "deep nesting": (b'{"more": ' + b"[" * 500 + b"]" * 500 + b"}", "nested more than 100 deep"),
     "single quotes": (b"{'text': 'canary'}", "expecting property name"),

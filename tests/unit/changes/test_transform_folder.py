@@ -10,17 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_datapipe.api.models.formats.sql_references import tags
 from airflow_provider_datapipe.resources.transform_folder import (
     CyclicTransformsError,
     about,
-    as_subquery,
     desired_transforms,
     levels,
     read_folder,
     reads,
-    references,
 )
-from datapipe_local.services import templates
 
 
 def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:
@@ -58,7 +56,7 @@ def test_what_is_no_folder_of_sql_is_named(folder: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_stands_in_comments_and_quotes_is_no_reference(sql: str, expected: list[str]) -> None:
-    assert references(sql) == expected
+    assert tags(sql) == expected
 
 
 def test_a_tag_is_folders_and_name() -> None:
@@ -107,19 +105,6 @@ def test_any_graph_is_ordered_or_has_a_circle(graph: dict[str, list[str]]) -> No
     assert all(place[other] < place[path] for path, others in read.items() for other in others)
 
 
-PIECES = st.lists(
-    st.sampled_from(
-        ["'", '"', "--", "/*", "*/", "\n", "{{a}}", "{{ b.c }}", "$$", "$x$", "E'", "\\", " ", "x", ";", "{", "}"]
-    ),
-    max_size=15,
-).map("".join)
-
-
-@given(PIECES)
-def test_references_are_those_that_the_local_service_sees(sql: str) -> None:
-    assert references(sql) == templates.tags(sql)
-
-
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
@@ -130,5 +115,4 @@ def test_references_are_those_that_the_local_service_sees(sql: str) -> None:
     ],
 )
 def test_sql_becomes_a_table(sql: str, expected: str) -> None:
-    assert as_subquery(sql) == expected
     assert about("'{{this}}' {{ this }} -- {{this}}", sql) == f"'{{{{this}}}}' {expected} -- {{{{this}}}}"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_provider_datapipe.api.models.formats import sql_references
 from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import templates
 
@@ -31,7 +32,7 @@ from datapipe_local.services import templates
     ],
 )
 def test_references_are_found(template: str, tags: list[str]) -> None:
-    assert templates.tags(template) == tags
+    assert sql_references.tags(template) == tags
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_only_found_references_are_replaced(template: str) -> None:
 
     # References in comments after the last word do not count.
     templates.filled(template, name_of)
-    assert list(dict.fromkeys(seen)) == templates.tags(template)
+    assert list(dict.fromkeys(seen)) == sql_references.tags(template)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_only_found_references_are_replaced(template: str) -> None:
 def test_long_templates_are_parsed_in_time(template: str) -> None:
     # With backtracking, this would take hours.
     assert set(templates.filled(template, str)) <= set(template)
-    assert templates.tags(template) == []
+    assert sql_references.tags(template) == []
 
 
 @pytest.mark.parametrize(

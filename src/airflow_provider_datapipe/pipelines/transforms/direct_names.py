@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_provider_datapipe.resources.transform_folder import without_references
+from airflow_provider_datapipe.api.models.formats.sql_references import replace_tags
 
 #: Placeholder for references while SQL is parsed.
 _PLACEHOLDER = "datapipe_reference"
@@ -31,7 +31,7 @@ def named_directly(sql: str, places: Mapping[str, str]) -> list[str]:
         return []
     by_place = {place.casefold(): tag for place, tag in places.items()}
     try:
-        statements = parse(without_references(sql, _PLACEHOLDER), read="duckdb")
+        statements = parse(replace_tags(sql, lambda _: _PLACEHOLDER), read="duckdb")
     except (SqlglotError, RecursionError):
         # The service reports the errors in the SQL.
         return []

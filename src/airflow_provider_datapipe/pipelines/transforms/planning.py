@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
+from airflow_provider_datapipe.api.models.formats.sql_references import tags
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, Transform, TransformStatus
 from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, Plan, differing_lines
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
 from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
 from airflow_provider_datapipe.resources.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
-from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, leading_to, reads, references
+from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, leading_to, reads
 from airflow_provider_datapipe.resources.transform_orphans import desired_like
 from airflow_provider_datapipe.resources.transform_state import (
     Orchestrations,
@@ -227,7 +228,7 @@ def _leading_nowhere(desired: Sequence[DesiredTransform], now: Held) -> list[str
     transform_of = leading_to(desired, now.raw)
     warnings = []
     for each in desired:
-        for tag in references(each.sql_template) if each.publish else ():
+        for tag in tags(each.sql_template) if each.publish else ():
             other = None if tag in now.places else transform_of(tag)
             if other in drafts:
                 warnings.append(f"{each.path} reads {other}, whose file says publish: false.")
@@ -238,11 +239,11 @@ def _leading_nowhere(desired: Sequence[DesiredTransform], now: Held) -> list[str
 
 def _by_name(desired: Sequence[DesiredTransform], now: Held) -> list[str]:
     """Return warnings about tables that SQL names directly although references to them exist."""
-    tags = {place: tag for tag, place in now.places.items()}
+    by_place = {place: tag for tag, place in now.places.items()}
     return [
         f"{each.path} reads {now.places[tag]} without a reference, so it does not wait for it: write {{{{{tag}}}}}."
         for each in desired
-        for tag in named_directly(each.sql_template, tags)
+        for tag in named_directly(each.sql_template, by_place)
     ]
 
 

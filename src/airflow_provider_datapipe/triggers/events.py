@@ -15,7 +15,7 @@ from airflow_provider_datapipe.triggers import load
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
-    from airflow_provider_datapipe.runs.events.event_poller import EventBatch, EventPoller, Subscriber
+    from airflow_provider_datapipe.runs.events.event_poller import EventBatch, Subscriber
     from airflow_provider_datapipe.runs.polling.shared_client import Reader
 
 #: Outcomes of a run (:class:`airflow_provider_datapipe.runs.outcome.Outcome`).
@@ -102,26 +102,24 @@ class _EventTrigger(BaseEventTrigger):
         async with shared_event_poller(self.datapipe_conn_id, _reader(self.datapipe_conn_id)) as poller:
             subscriber = await self._subscriber()
             async with poller.joined(subscriber):
-                async for report in shared_stream:
-                    for payload in report.of(subscriber):
+                async for batch in shared_stream:
+                    for payload in batch.of(subscriber):
                         yield TriggerEvent(payload)
-                    report.take(subscriber)
+                    batch.take(subscriber)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield the events of a poller for this watcher only, because Airflow before 3.3 has no shared streams."""
         await load(*_NEEDED)
         from airflow_provider_datapipe.runs.events.event_poller import EventPoller
 
-        poller: EventPoller = EventPoller(
-            _reader(self.datapipe_conn_id), f"the Airflow connection `{self.datapipe_conn_id}`"
-        )
+        poller = EventPoller(self.datapipe_conn_id, _reader(self.datapipe_conn_id))
         try:
             subscriber = await self._subscriber()
             async with poller.joined(subscriber):
-                async for report in poller.reports():
-                    for payload in report.of(subscriber):
+                async for batch in poller.batches():
+                    for payload in batch.of(subscriber):
                         yield TriggerEvent(payload)
-                    report.reported(subscriber)
+                    batch.reported(subscriber)
         finally:
             await poller.close()
 
@@ -185,8 +183,8 @@ def _producer(conn_id: str) -> SharedStreamProducer:
             from airflow_provider_datapipe.runs.events.event_poller import shared_event_poller
 
             async with shared_event_poller(conn_id, _reader(conn_id)) as poller:
-                async for report in poller.reports():
-                    yield report, report
+                async for batch in poller.batches():
+                    yield batch, batch
 
         async def advance(self, batch: Sequence[AdvanceItem]) -> None:
             """Store the cursors of watchers whose events are stored."""

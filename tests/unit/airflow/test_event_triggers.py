@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.runs.events import event_poller as desk_module
+from airflow_provider_datapipe.runs.events import event_poller
 from airflow_provider_datapipe.runs.events.event_poller import EventBatch, Subscriber
 from airflow_provider_datapipe.runs.events.event_sources import Subscription
 from airflow_provider_datapipe.runs.outcome import Outcome
@@ -125,7 +125,7 @@ async def running() -> AsyncIterator[Runner]:
             await runner.stop(number)
         await runner.manager.stop_all()
     # The clients are closed, and nobody looks any more.
-    assert desk_module._POLLERS.get(asyncio.get_running_loop(), {}) == {}
+    assert event_poller.shared_event_poller.objects.get(asyncio.get_running_loop(), {}) == {}
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -245,11 +245,13 @@ async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pyt
         for number in range(20):
             runner.start(number, watcher(outcomes=["failed"] if number % 2 else ["succeeded"], poll_interval=300))
         await until(lambda: len(server.seen) >= 1)
-        poller = desk_module._POLLERS[asyncio.get_running_loop()][CONNECTION]
+        poller = event_poller.shared_event_poller.objects[asyncio.get_running_loop()][CONNECTION]
         await until(
-            lambda: all(subscriber.cursor for unit in poller._units.values() for subscriber in unit.subscribers)
+            lambda: all(
+                subscriber.cursor for resource in poller._resources.values() for subscriber in resource.subscribers
+            )
         )
-        subscribers = sum(len(unit.subscribers) for unit in poller._units.values())
+        subscribers = sum(len(resource.subscribers) for resource in poller._resources.values())
         assert subscribers == 20
         # All of them come at once, or some while the first look is under way.
         assert len(server.seen) <= 3
@@ -273,7 +275,7 @@ async def test_a_leaving_watcher_takes_nothing_from_the_others(monkeypatch: pyte
 
 @SHARED
 async def test_a_watcher_that_leaves_during_a_report_gets_all_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
+    monkeypatch.setattr(event_poller, "_STARTED_WITHIN", 3600.0)
     stores = [Store(), Store()]
     async with watched(monkeypatch, page(1)) as (server, runner):
         for number, store in enumerate(stores):
@@ -312,7 +314,7 @@ async def test_the_cursor_of_a_watcher_that_left_early_is_not_stored() -> None:
 
 
 async def test_a_held_back_event_is_not_sent_to_a_watcher_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 0.05)
+    monkeypatch.setattr(event_poller, "_STARTED_WITHIN", 0.05)
     sent: list[EventBatch] = []
     stays, goes = subscriber(Store()), subscriber(Store())
     for each in (goes, stays):
@@ -370,7 +372,7 @@ async def test_an_unreadable_run_holds_back_no_event_of_others(
 async def test_the_last_of_several_events_is_held_back_until_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
+    monkeypatch.setattr(event_poller, "_STARTED_WITHIN", 3600.0)
     async with watched(monkeypatch, page(1), page(1, 2, 3, 4)) as (server, runner):
         runner.start(1, watcher(Store()))
         await until(lambda: len(runner.events) == 2)
@@ -386,7 +388,7 @@ async def test_the_last_of_several_events_is_held_back_until_the_next(
 
 @SHARED
 async def test_the_last_of_several_events_comes_if_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 0.2)
+    monkeypatch.setattr(event_poller, "_STARTED_WITHIN", 0.2)
     async with watched(monkeypatch, page(1), page(1, 2, 3, 4)) as (_, runner):
         runner.start(1, watcher(Store()))
         await until(lambda: len(runner.events) == 3)
@@ -418,7 +420,7 @@ async def test_a_connection_that_is_mended_is_picked_up(status: int, monkeypatch
 
 
 async def test_alone_it_gives_the_same_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk_module, "_STORED_WITHIN", 0.0)
+    monkeypatch.setattr(event_poller, "_STORED_WITHIN", 0.0)
     store = Store()
     with ScriptedServer([page(1), page(1, 2)]) as server:
         connect(monkeypatch, server.url)

@@ -14,16 +14,16 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.flows import run_async
-from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, delay_after, is_of_connection
+from airflow_provider_datapipe.runs.backoff import delay_after, is_of_connection
 from airflow_provider_datapipe.runs.events.event_sources import EVENT_SOURCES, EventSource, Subscription, once
-from airflow_provider_datapipe.runs.polling.per_loop import PerLoop, shared
-from airflow_provider_datapipe.runs.polling.shared_client import Reader, SharedClient, until_welcome
+from airflow_provider_datapipe.runs.polling.per_loop import PerLoop
+from airflow_provider_datapipe.runs.polling.run_poller import RunPoller, shared_run_poller
+from airflow_provider_datapipe.runs.polling.shared_client import Reader
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Subscriber:
         poll_interval: float,
         store: Callable[[dict[str, Any]], Awaitable[None]] | None,
     ) -> None:
-        self.unit = (source, key)
+        self.resource = (source, key)
         self.resource_id = subscription.resource_id
         self.options = subscription.options
         self.cursor = subscription.cursor
@@ -169,7 +169,7 @@ class Subscriber:
             async with asyncio.timeout(_STORE_LIMIT):
                 await self._store(cursor)
         except Exception as error:  # noqa: BLE001 - any error of Airflow: without the cursor, events may be repeated
-            log.warning("The cursor can't be stored, so that events may come twice: %s", error)
+            log.warning("The cursor cannot be stored, so that events may be repeated: %s", error)
         else:
             self._stored_at = time.monotonic()
 
@@ -178,31 +178,31 @@ class EventBatch:
     """
     New events for some subscribers.
 
-    :param news: events of each subscriber, and the cursor to store afterwards.
+    :param events: events of each subscriber, and the cursor to store afterwards.
     """
 
-    def __init__(self, news: dict[Subscriber, SubscriberEvents]) -> None:
-        self._news = news
+    def __init__(self, events: dict[Subscriber, SubscriberEvents]) -> None:
+        self._events = events
         self._taken: list[Subscriber] = []
 
     def of(self, subscriber: Subscriber) -> list[dict[str, Any]]:
         """Return the events of a subscriber."""
-        return self._news[subscriber][0] if subscriber in self._news else []
+        return self._events[subscriber][0] if subscriber in self._events else []
 
     def take(self, subscriber: Subscriber) -> None:
         """Mark the events of a subscriber as sent."""
-        if subscriber in self._news:
+        if subscriber in self._events:
             self._taken.append(subscriber)
 
     async def confirm(self) -> None:
         """Store the cursors of the sent events, because Airflow has stored these events."""
         for subscriber in self._taken:
-            await subscriber.confirmed(self._news[subscriber][1])
+            await subscriber.confirmed(self._events[subscriber][1])
 
     def reported(self, subscriber: Subscriber) -> None:
         """Mark the events of a subscriber as sent, for an Airflow that does not confirm when it has stored them."""
-        if subscriber in self._news:
-            subscriber.reported(self._news[subscriber][1])
+        if subscriber in self._events:
+            subscriber.reported(self._events[subscriber][1])
 
 
 class _PolledResource:
@@ -230,15 +230,16 @@ class _PolledResource:
         self._wake.set()
 
     async def _run(self) -> None:
-        while True:
-            self._wake.clear()
-            await self._sleep(min(self.subscribers.values(), default=time.monotonic()) - time.monotonic())
-            try:
-                await self._poll_once()
-            except Exception as error:  # noqa: BLE001 - Airflow would restart a trigger that raises every few seconds
-                await self._back_off(error)
-            else:
-                self._recover()
+        async with self._poller.run_poller() as run_poller:
+            while True:
+                self._wake.clear()
+                await self._sleep(min(self.subscribers.values(), default=time.monotonic()) - time.monotonic())
+                try:
+                    await self._poll_once(run_poller)
+                except Exception as error:  # noqa: BLE001 - Airflow would restart a trigger that raises every few seconds
+                    await self._back_off(error)
+                else:
+                    self._recover()
 
     async def _sleep(self, seconds: float) -> None:
         try:
@@ -247,22 +248,25 @@ class _PolledResource:
         except TimeoutError:
             return
 
-    async def _poll_once(self) -> None:
+    async def _poll_once(self, run_poller: RunPoller) -> None:
+        async def send(request: Request[Any]) -> Any:
+            return await run_poller.ask(once(request), in_doubt=self._failures > 0)
+
         subscribers = list(self.subscribers)
         subscriptions = [subscriber.subscription for subscriber in subscribers]
         now = time.time()
-        async with self._poller.turn(in_doubt=self._failures > 0):
-            news = await run_async(self._source.poll(subscriptions, now), self._poller.send, asyncio.sleep)
-        parts: dict[Subscriber, SubscriberEvents] = {}
-        for subscriber, (payloads, cursor) in zip(subscribers, news, strict=True):
+        async with self._poller.one_at_a_time if run_poller.is_failing else nullcontext():
+            new_events = await run_async(self._source.poll(subscriptions, now), send, asyncio.sleep)
+        sent: dict[Subscriber, SubscriberEvents] = {}
+        for subscriber, (payloads, cursor) in zip(subscribers, new_events, strict=True):
             if subscriber not in self.subscribers:
                 continue
             self.subscribers[subscriber] = time.monotonic() + subscriber.poll_interval
             subscriber.cursor = cursor
             if part := subscriber.give(subscriber.wanted(payloads), cursor, self._poller.put):
-                parts[subscriber] = part
-        if parts:
-            self._poller.put(EventBatch(parts))
+                sent[subscriber] = part
+        if sent:
+            self._poller.put(EventBatch(sent))
         for subscriber in subscribers:
             if subscriber in self.subscribers:
                 await subscriber.polled()
@@ -271,7 +275,7 @@ class _PolledResource:
         what, now = str(error) or type(error).__name__, time.monotonic()
         if self._trouble is None or self._trouble[0] != what or now - self._trouble[1] >= _WARN_EVERY:
             self._trouble = (what, now)
-            log.warning("%s %s can't be watched just now: %s", self._source.kind, self._source.key, what)
+            log.warning("%s %s cannot be polled for events: %s", self._source.kind, self._source.key, what)
         self._failures += 1
         pause = min((subscriber.poll_interval for subscriber in self.subscribers), default=1.0)
         asked = None
@@ -284,36 +288,43 @@ class _PolledResource:
 
     def _recover(self) -> None:
         if self._trouble is not None:
-            log.info("%s %s is watched again.", self._source.kind, self._source.key)
+            log.info("%s %s is polled for events again.", self._source.kind, self._source.key)
         self._failures = 0
         self._trouble = None
 
 
 class EventPoller:
     """
-    Event poller of one connection. :func:`shared_event_poller` creates and closes the shared ones.
+    Event poller of one connection. :data:`shared_event_poller` creates and closes the shared ones.
 
-    :param read: function that reads the Airflow connection.
-    :param name: name of the connection in messages.
+    Its requests share the backoff and the HTTP connections of the run poller.
+
+    :param conn_id: ID of the Airflow connection.
+    :param read: function that reads it.
     """
 
-    def __init__(self, read: Reader, name: str = "the Airflow connection") -> None:
-        self._clients = SharedClient(read, name)
-        self._contact = ConnectionBackoff(1)
-        self._one_at_a_time = asyncio.Lock()
-        self._units: dict[tuple[str, str], _PolledResource] = {}
-        self._reports: asyncio.Queue[EventBatch] = asyncio.Queue()
+    def __init__(self, conn_id: str, read: Reader) -> None:
+        self._conn_id = conn_id
+        self._read = read
+        self._resources: dict[tuple[str, str], _PolledResource] = {}
+        self._batches: asyncio.Queue[EventBatch] = asyncio.Queue()
+        #: Held during a poll while the service fails, so that only one resource is polled at a time.
+        self.one_at_a_time = asyncio.Lock()
         #: Number of users.
         self.users = 0
 
-    async def reports(self) -> AsyncIterator[EventBatch]:
+    async def batches(self) -> AsyncIterator[EventBatch]:
         """Yield new events, without end."""
         while True:
-            yield await self._reports.get()
+            yield await self._batches.get()
 
-    def put(self, report: EventBatch) -> None:
+    def put(self, batch: EventBatch) -> None:
         """Add events to the stream."""
-        self._reports.put_nowait(report)
+        self._batches.put_nowait(batch)
+
+    def run_poller(self) -> AbstractAsyncContextManager[RunPoller]:
+        """Return a context manager for the run poller of the connection, which sends the requests."""
+        return shared_run_poller(self._conn_id, self._read)
 
     @property
     def is_usable(self) -> bool:
@@ -323,47 +334,25 @@ class EventPoller:
     @asynccontextmanager
     async def joined(self, subscriber: Subscriber) -> AsyncIterator[None]:
         """Subscribe for the duration of the context. A resource is polled as long as it has subscribers."""
-        unit = self._units.get(subscriber.unit)
-        if unit is None:
-            source, key = subscriber.unit
-            unit = self._units[subscriber.unit] = _PolledResource(self, EVENT_SOURCES[source](key))
-        unit.join(subscriber)
+        resource = self._resources.get(subscriber.resource)
+        if resource is None:
+            source, key = subscriber.resource
+            resource = self._resources[subscriber.resource] = _PolledResource(self, EVENT_SOURCES[source](key))
+        resource.join(subscriber)
         try:
             yield
         finally:
-            del unit.subscribers[subscriber]
+            del resource.subscribers[subscriber]
             subscriber.leave()
-            if not unit.subscribers:
+            if not resource.subscribers:
                 # Remove it before the first await, so that a new subscriber creates another one.
-                del self._units[subscriber.unit]
-                await _cancel(unit.task)
-
-    @asynccontextmanager
-    async def turn(self, *, in_doubt: bool) -> AsyncIterator[None]:
-        """
-        Wait until a request may be sent. While the service fails, only one resource is polled at a time.
-
-        :param in_doubt: True if the last poll failed, so that the Airflow connection may have changed.
-        """
-        async with self._one_at_a_time if self._contact.error else nullcontext():
-            await until_welcome(self._contact)
-            await self._clients.open()
-            await self._clients.refresh(in_doubt=in_doubt or self._contact.error is not None)
-            yield
-
-    async def send(self, request: Request[Any]) -> Any:
-        """
-        Send a request.
-
-        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
-        """
-        return await self._clients.ask(once(request), self._contact)
+                del self._resources[subscriber.resource]
+                await _cancel(resource.task)
 
     async def close(self) -> None:
-        """Cancel all tasks, and close the HTTP connections."""
-        for unit in list(self._units.values()):
-            await _cancel(unit.task)
-        await self._clients.close()
+        """Cancel all tasks."""
+        for resource in list(self._resources.values()):
+            await _cancel(resource.task)
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
@@ -371,14 +360,5 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-_POLLERS: PerLoop[EventPoller] = WeakKeyDictionary()
-
-
-def shared_event_poller(conn_id: str, read: Reader) -> AbstractAsyncContextManager[EventPoller]:
-    """
-    Return a context manager for the shared event poller of a connection on the running event loop.
-
-    :param conn_id: ID of the Airflow connection.
-    :param read: function that reads it.
-    """
-    return shared(_POLLERS, conn_id, lambda: EventPoller(read, f"the Airflow connection `{conn_id}`"))
+#: Context manager for the shared event poller of a connection on the running event loop.
+shared_event_poller = PerLoop(EventPoller)

@@ -144,13 +144,13 @@ class _RunEventSource(EventSource):
         cursors = [_cursor_of(subscription.cursor) for subscription in subscriptions]
         listing = self._listing(subscriptions)
         seen, unknown = await _poll_runs(self.kind, listing, cursors, now, self._unreadable, overlap=self.overlap)
-        news: list[NewEvents] = []
+        new_events: list[NewEvents] = []
         for subscription, cursor in zip(subscriptions, cursors, strict=True):
             runs = [run for run in seen if self._is_for(subscription, run)]
             self._warn_if_renamed([cursor], runs)
             ends, following = take(cursor, runs, now=now, unknown=unknown, overlap=self.overlap)
-            news.append((ends, following.as_dict()))
-        return news
+            new_events.append((ends, following.as_dict()))
+        return new_events
 
     @abstractmethod
     def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
@@ -277,14 +277,14 @@ class SyncEventSource(EventSource):
                 ends[number] += [payload | {"sync_id": self.key} for payload in reported]
                 cursors[number][stream_id] = following.as_dict()
         self._marks = marks
-        news: list[NewEvents] = []
+        new_events: list[NewEvents] = []
         for number, subscription in enumerate(subscriptions):
             before = (subscription.cursor or {}).get("absent", {})
             absent = {each: before.get(each, now) for each in cursors[number] if each not in self._names}
             absent = {each: since for each, since in absent.items() if now - since < _KEEP_ABSENT}
             kept = {each: one for each, one in cursors[number].items() if each in self._names or each in absent}
-            news.append((ends[number], {"streams": kept, "began": began[number], "absent": absent}))
-        return news
+            new_events.append((ends[number], {"streams": kept, "began": began[number], "absent": absent}))
+        return new_events
 
 
 class TransformEventSource(EventSource):
@@ -300,17 +300,17 @@ class TransformEventSource(EventSource):
         cursor = {"changed_at": changed_at, "status": transform.materialization_status or str(transform.status)}
         is_over = seen.outcome.is_over and transform.status == TransformStatus.PUBLISHED
         payload = _payload(seen) | {"finished_at": changed_at}
-        news: list[NewEvents] = []
+        new_events: list[NewEvents] = []
         for subscription in subscriptions:
             before = subscription.cursor or {}
             behind_since = before.get("behind_since", now)
             if changed_at < before.get("changed_at", "") and now - behind_since < GIVE_UP_AFTER:
                 # A lagging replica shows the state before.
-                news.append(([], before | {"behind_since": behind_since}))
+                new_events.append(([], before | {"behind_since": behind_since}))
                 continue
             last = {name: before[name] for name in cursor if name in before}
-            news.append(([payload] if is_over and last and last != cursor else [], cursor))
-        return news
+            new_events.append(([payload] if is_over and last and last != cursor else [], cursor))
+        return new_events
 
 
 class FailedRecordsEventSource(EventSource):
@@ -321,7 +321,7 @@ class FailedRecordsEventSource(EventSource):
     @override
     async def poll(self, subscriptions: Sequence[Subscription], now: float) -> list[NewEvents]:
         count = (await send(reverse_etl_failed_records.count(self.key))).count
-        news: list[NewEvents] = []
+        new_events: list[NewEvents] = []
         for subscription in subscriptions:
             threshold = subscription.options["threshold"]
             is_above = count >= threshold
@@ -333,8 +333,8 @@ class FailedRecordsEventSource(EventSource):
                 "threshold": threshold,
                 "outcome": str(Outcome.PARTIAL),
             }
-            news.append(([payload] if is_above and not was_above else [], {"is_above": is_above}))
-        return news
+            new_events.append(([payload] if is_above and not was_above else [], {"is_above": is_above}))
+        return new_events
 
 
 #: Event sources by name.

@@ -12,9 +12,7 @@ import logging
 import random
 import time
 from collections import deque
-from contextlib import AbstractAsyncContextManager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
@@ -22,7 +20,7 @@ from airflow_provider_datapipe.runs.backoff import ConnectionBackoff
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.batch_wait import BatchWait
 from airflow_provider_datapipe.runs.log_lines.progress import ProgressLines, ReportLine
-from airflow_provider_datapipe.runs.polling.per_loop import PerLoop, shared
+from airflow_provider_datapipe.runs.polling.per_loop import PerLoop
 from airflow_provider_datapipe.runs.polling.poll_schedule import PollRequest, PollSchedule, WaitOutcomes
 from airflow_provider_datapipe.runs.polling.shared_client import Reader, SharedClient, until_welcome
 from airflow_provider_datapipe.runs.wait import RunWait, WaitPolicy
@@ -38,7 +36,7 @@ _BREATH = 0.002
 
 class RunPoller:
     """
-    Run poller of one connection on one event loop. :func:`shared_run_poller` creates and closes it.
+    Run poller of one connection on one event loop. :data:`shared_run_poller` creates and closes it.
 
     :param read: function that reads the Airflow connection.
     :param name: name of the connection in messages.
@@ -101,16 +99,19 @@ class RunPoller:
             self._let_go(watches)
             wait.write_back()
 
-    async def ask(self, request: Request[Any]) -> Any:
+    async def ask(self, request: Request[Any], *, in_doubt: bool = False) -> Any:
         """
         Send a request that belongs to no wait, with the shared backoff and HTTP connections.
 
         :param request: the request. If an equal one is being sent, both share its answer.
+        :param in_doubt: True if the last request of the caller failed, so that the Airflow connection may have changed.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
         asked = self._asked.get(request)
         if asked is None:
-            asked = self._asked[request] = asyncio.create_task(self._ask(request), context=contextvars.Context())
+            asked = self._asked[request] = asyncio.create_task(
+                self._ask(request, in_doubt=in_doubt), context=contextvars.Context()
+            )
             self._under_way.add(asked)
             asked.add_done_callback(lambda task: self._answered(request, task))
         # A canceled caller must not cancel the request for the others.
@@ -126,11 +127,11 @@ class RunPoller:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._clients.close()
 
-    async def _ask(self, request: Request[Any]) -> Any:
+    async def _ask(self, request: Request[Any], *, in_doubt: bool) -> Any:
         await self._clients.open()
         contact = self._schedule.contact
         await until_welcome(contact)
-        await self._clients.refresh(in_doubt=contact.error is not None)
+        await self._clients.refresh(in_doubt=in_doubt or contact.error is not None)
         return await self._clients.ask(request, contact)
 
     def _answered(self, request: Request[Any], task: asyncio.Task[Any]) -> None:
@@ -139,6 +140,11 @@ class RunPoller:
         if not task.cancelled():
             # Retrieve the exception, so that asyncio does not log it if all callers were canceled.
             task.exception()
+
+    @property
+    def is_failing(self) -> bool:
+        """True if requests fail, and their pauses grow."""
+        return self._schedule.contact.error is not None
 
     @property
     def is_usable(self) -> bool:
@@ -230,7 +236,7 @@ class RunPoller:
             reporter.check_contact(within=len(concerned) * _BREATH)
 
     def _fail(self, error: Exception) -> None:
-        log.error("Waiting on the board broke: all of its waits end with this error.", exc_info=error)
+        log.error("The run poller failed: all of its waits end with this error.", exc_info=error)
         self.broken = error
         for _, over in self._waits.values():
             if not over.done():
@@ -296,17 +302,8 @@ class _ProgressReporter:
         self._alarm = asyncio.get_running_loop().call_later(self._progress.due - now, self._speak)
 
 
-_BOARDS: PerLoop[RunPoller] = WeakKeyDictionary()
-
-
-def shared_run_poller(conn_id: str, read: Reader) -> AbstractAsyncContextManager[RunPoller]:
-    """
-    Return a context manager for the shared run poller of a connection on the running event loop.
-
-    :param conn_id: ID of the Airflow connection.
-    :param read: function that reads it.
-    """
-    return shared(_BOARDS, conn_id, lambda: RunPoller(read, f"the Airflow connection `{conn_id}`"))
+#: Context manager for the shared run poller of a connection on the running event loop.
+shared_run_poller = PerLoop(lambda conn_id, read: RunPoller(read, f"the Airflow connection `{conn_id}`"))
 
 
 async def wait_for_runs(

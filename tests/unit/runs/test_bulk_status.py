@@ -1,4 +1,4 @@
-"""Interpretation of shared responses."""
+"""Bulk status requests: reading of the answers."""
 
 from __future__ import annotations
 

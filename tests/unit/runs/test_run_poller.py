@@ -1,4 +1,4 @@
-"""Waits and questions that share a board on real event loops, with an HTTP server of many runs."""
+"""Waits and requests that share a run poller on real event loops, with an HTTP server of many runs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.polling import run_poller as board_module
+from airflow_provider_datapipe.runs.polling import run_poller
 from airflow_provider_datapipe.runs.polling.bulk_status import SyncStatus
 from airflow_provider_datapipe.runs.polling.poll_schedule import PollSchedule
-from airflow_provider_datapipe.runs.polling.run_poller import _BOARDS, RunPoller, wait_for_runs
+from airflow_provider_datapipe.runs.polling.run_poller import RunPoller, shared_run_poller, wait_for_runs
 from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 from tests.support.many_runs import ManyRunsServer, Said
@@ -135,7 +135,7 @@ async def nothing_left() -> AsyncIterator[None]:
     before = sockets()
     yield
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert not _BOARDS.get(asyncio.get_running_loop())
+    assert not shared_run_poller.objects.get(asyncio.get_running_loop())
     await until(lambda: sockets() <= before)
 
 
@@ -189,7 +189,7 @@ def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
 
         async def wait(reference: RunRef) -> Batch:
             batch = Batch(reference.kind, waiting=[reference])
-            async with board_module.shared_run_poller(CONN_ID, scene.read) as poller:
+            async with shared_run_poller(CONN_ID, scene.read) as poller:
                 await poller.wait(batch, OFTEN)
                 woken[turn] += 1
                 # It stays until all are over, as the loop's other work would.
@@ -208,7 +208,7 @@ def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
                 await asyncio.gather(counting, return_exceptions=True)
 
         assert outcomes(run(main())) == SUCCEEDED
-    assert max(woken.values()) <= board_module._AT_A_TIME
+    assert max(woken.values()) <= run_poller._AT_A_TIME
 
 
 def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
@@ -338,7 +338,7 @@ def test_canceled_waits_leave_nothing_while_the_others_go_on() -> None:
         kept = {reference.run_id for reference in scene.references[1::2]}
 
         async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
-            poller = _BOARDS[asyncio.get_running_loop()][CONN_ID]
+            poller = shared_run_poller.objects[asyncio.get_running_loop()][CONN_ID]
             schedule = poller._schedule
             await until(lambda: len(poller._waits) == 60)
             for wait in waits[::2]:
@@ -429,7 +429,7 @@ def test_several_loops_at_a_time_and_one_after_the_other() -> None:
         gc.collect()
         assert sockets() <= before + 20
     gc.collect()
-    assert not [loop for loop in _BOARDS if loop.is_closed() and _BOARDS[loop]]
+    assert not [loop for loop in shared_run_poller.objects if loop.is_closed() and shared_run_poller.objects[loop]]
 
 
 @pytest.mark.slow
@@ -473,7 +473,7 @@ def test_a_defect_ends_all_waits_with_an_error_that_is_logged(
 
         assert [str(error) for error in scene.disturb(break_down, after=30)] == ["a defect"] * 20
     # With the traceback that is needed to correct it.
-    assert any(record.exc_info for record in caplog.records if record.name == board_module.__name__)
+    assert any(record.exc_info for record in caplog.records if record.name == run_poller.__name__)
 
 
 def test_an_unreadable_response_concerns_its_own_wait_only(
@@ -509,7 +509,7 @@ def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.Monk
         async def main() -> None:
             waiting = asyncio.create_task(scene.wait(reverse_etl("r0")))
             await until(lambda: scene.runs.count() > 2)
-            poller = _BOARDS[asyncio.get_running_loop()][CONN_ID]
+            poller = shared_run_poller.objects[asyncio.get_running_loop()][CONN_ID]
             # Another wait is still reading the connection when it happens.
             await poller._clients._opening.acquire()
             reading = asyncio.create_task(scene.wait(reverse_etl("r1")))
@@ -534,7 +534,7 @@ def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.Monk
 
 def ask(scene: Scene, main: Callable[[RunPoller], Coroutine[Any, Any, Any]]) -> Any:
     async def joined() -> Any:
-        async with board_module.shared_run_poller(CONN_ID, scene.read) as poller:
+        async with shared_run_poller(CONN_ID, scene.read) as poller:
             return await main(poller)
 
     return run(joined())

@@ -1,4 +1,4 @@
-"""The run after a moment: the same whenever one looks, and never one before it."""
+"""First run after a time: independent of the time of the poll, and never a run before it."""
 
 from __future__ import annotations
 

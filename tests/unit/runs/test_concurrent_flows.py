@@ -1,4 +1,4 @@
-"""Many series of steps at once, over a real server on loopback."""
+"""Concurrent flows, over a real server on loopback."""
 
 from __future__ import annotations
 

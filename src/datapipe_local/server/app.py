@@ -22,7 +22,7 @@ from datapipe_local.api.routes import (
     integrations,
     orchestrations,
     query_previews,
-    reverse_etl,
+    reverse_etl_syncs,
     stream_columns,
     transforms,
     web,
@@ -71,7 +71,7 @@ _RESOURCES = (
     orchestrations,
     query_previews,
     transforms,
-    reverse_etl,
+    reverse_etl_syncs,
 )
 
 

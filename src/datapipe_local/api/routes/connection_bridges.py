@@ -3,14 +3,11 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import Field
 
-from airflow_provider_datapipe.api.models.common import Body
+from datapipe_local.api.models.common import PageDto, serialized
+from datapipe_local.api.models.connection_bridges import ConnectionBridgeCreate, ConnectionBridgeDto
 from datapipe_local.api.routes.common import CurrentContext, envelope
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.api.schemas.common import PageDto
-from datapipe_local.api.schemas.connections import ConnectionBridgeDto
-from datapipe_local.api.serializers import connections as answers
 from datapipe_local.common.authority import parse_authority
 from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import bridges
@@ -21,21 +18,6 @@ router = APIRouter(prefix="/connection_bridges", tags=["connection bridges"])
 
 #: Path of the authorization page.
 AUTHORIZE_PATH = "/authorize/"
-
-
-def _no_default(schema: dict[str, Any]) -> None:
-    # The model needs a default value, but the interface does not define one.
-    schema.pop("default", None)
-
-
-class ConnectionBridgeCreate(Body):
-    """``ConnectionBridgeCreateDto``. The service validates the values."""
-
-    redirect_uri: str
-    integration_id: str
-    connection_id: str = Field(default="", json_schema_extra=_no_default)
-    state: str = Field(default="", max_length=255, json_schema_extra=_no_default)
-    label: str = Field(min_length=1)
 
 
 @router.get("", **answering(PageDto[ConnectionBridgeDto]))
@@ -54,7 +36,7 @@ def create_bridge(context: CurrentContext, request: Request, body: ConnectionBri
 
 
 def _answer(base: str, bridge: ConnectionBridge) -> dict[str, Any]:
-    return answers.bridge(bridge, authorize_url=f"{base}{AUTHORIZE_PATH}{bridge.id}")
+    return serialized(ConnectionBridgeDto, bridge, authorize_url=f"{base}{AUTHORIZE_PATH}{bridge.id}")
 
 
 def _base(request: Request) -> str:

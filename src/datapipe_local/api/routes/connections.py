@@ -1,14 +1,14 @@
 """Routes of connections."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Response
 
+from datapipe_local.api.models.common import PageDto, serialized
+from datapipe_local.api.models.connections import ConnectionDto, SettingsSchemaDto
 from datapipe_local.api.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, envelope, no_content
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.api.schemas.common import PageDto
-from datapipe_local.api.schemas.connections import ConnectionDto, SettingsSchemaDto
-from datapipe_local.api.serializers import connections as answers
 from datapipe_local.services import connections
 
 router = APIRouter(prefix="/connections", tags=["connections"])
@@ -19,7 +19,7 @@ def list_connections(
     context: CurrentContext, starting_after: After = None, limit: Limit = DEFAULT_LIMIT
 ) -> dict[str, Any]:
     """List connections."""
-    return envelope(connections.page(context, after=starting_after, limit=limit), answers.connection)
+    return envelope(connections.page(context, after=starting_after, limit=limit), partial(serialized, ConnectionDto))
 
 
 @router.delete("/{connection_id}", **answering(None, 404, status=204))

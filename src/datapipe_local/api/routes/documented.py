@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from datapipe_local.api.schemas.common import ErrorDto
+from datapipe_local.api.models.common import ErrorDto
 
 
 def answering(answer: Any | None, *refusals: int, status: int = 200, conflict: Any = ErrorDto) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def answering(answer: Any | None, *refusals: int, status: int = 200, conflict: A
 
     They always include 400 and 401.
 
-    :param answer: Schema of a success (:mod:`datapipe_local.api.schemas`), None for an empty body.
+    :param answer: Schema of a success (:mod:`datapipe_local.api.models`), None for an empty body.
     :param refusals: Additional error statuses: 404, 409, ...
     :param status: Status of a success.
     :param conflict: Schema of a 409.

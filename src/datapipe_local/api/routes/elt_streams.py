@@ -5,6 +5,14 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from datapipe_local.api.models.common import PageDto, RequestRunDto, RunConflictDto, serialized
+from datapipe_local.api.models.elt_streams import (
+    EltStreamDto,
+    EltStreamRunDto,
+    FullRefreshRequest,
+    SyncIntervalRequest,
+    elt_stream,
+)
 from datapipe_local.api.routes.common import (
     DEFAULT_LIMIT,
     After,
@@ -17,10 +25,6 @@ from datapipe_local.api.routes.common import (
     no_content,
 )
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.api.routes.elt_bodies import FullRefreshRequest, SyncIntervalRequest
-from datapipe_local.api.schemas.common import PageDto, RequestRunDto, RunConflictDto
-from datapipe_local.api.schemas.elt import EltStreamDto, EltStreamRunDto
-from datapipe_local.api.serializers import elt as answers
 from datapipe_local.services import elt_streams
 
 router = APIRouter(tags=["ELT streams"])
@@ -35,13 +39,13 @@ def list_streams(
 ) -> dict[str, Any]:
     """List streams by creation date, optionally of one sync."""
     page = elt_streams.page(context, after=starting_after, limit=limit, elt_sync_id=elt_sync_id)
-    return envelope(page, partial(answers.elt_stream, newer=context.shows_newer_fields))
+    return envelope(page, partial(elt_stream, newer=context.shows_newer_fields))
 
 
 @router.get("/elt_streams/{stream_id}", **answering(EltStreamDto, 404))
 def get_stream(context: CurrentContext, stream_id: str) -> dict[str, Any]:
     """Return a stream."""
-    return answers.elt_stream(elt_streams.get(context, stream_id), newer=context.shows_newer_fields)
+    return elt_stream(elt_streams.get(context, stream_id), newer=context.shows_newer_fields)
 
 
 @router.delete("/elt_streams/{stream_id}", **answering(None, 404, status=204))
@@ -88,7 +92,7 @@ def cancel_full_refresh(
 def set_sync_interval(context: CurrentContext, stream_id: str, body: SyncIntervalRequest) -> dict[str, Any]:
     """Set the stream's own schedule."""
     stream = elt_streams.set_sync_interval(context, stream_id, body.sync_interval)
-    return answers.elt_stream(stream, newer=context.shows_newer_fields)
+    return elt_stream(stream, newer=context.shows_newer_fields)
 
 
 @router.post("/elt_streams/{stream_id}/clear_sync_interval", **answering(None, 404, status=204))
@@ -108,10 +112,10 @@ def list_runs(
 ) -> Response:
     """List the runs of a stream of the last three months, by start date."""
     page = elt_streams.page_of_runs(context, elt_stream_id, after=starting_after, limit=limit, direction=sort_direction)
-    return as_it_is(envelope(page, answers.elt_stream_run))
+    return as_it_is(envelope(page, partial(serialized, EltStreamRunDto)))
 
 
 @router.get("/elt_stream_runs/{run_id}", **answering(EltStreamRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
     """Return a run of a stream."""
-    return as_it_is(answers.elt_stream_run(elt_streams.runs(context).shown(run_id)))
+    return as_it_is(serialized(EltStreamRunDto, elt_streams.runs(context).shown(run_id)))

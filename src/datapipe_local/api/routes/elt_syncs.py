@@ -6,6 +6,20 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 
 from airflow_provider_datapipe.api.models.orchestrations import AttachRequest
+from datapipe_local.api.models.common import PageDto
+from datapipe_local.api.models.elt_streams import elt_stream
+from datapipe_local.api.models.elt_syncs import (
+    AvailableStreamDto,
+    EltSyncAddSourceStreamsResponseDto,
+    EltSyncCreateRequest,
+    EltSyncDto,
+    EltSyncStatusDto,
+    EltSyncUpdateRequest,
+    SourceStreamsRequest,
+    available_stream,
+    elt_sync,
+    stream_snapshots,
+)
 from datapipe_local.api.routes.common import (
     DEFAULT_LIMIT,
     After,
@@ -17,15 +31,6 @@ from datapipe_local.api.routes.common import (
     no_content,
 )
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.api.routes.elt_bodies import EltSyncCreateRequest, EltSyncUpdateRequest, SourceStreamsRequest
-from datapipe_local.api.schemas.common import PageDto
-from datapipe_local.api.schemas.elt import (
-    AvailableStreamDto,
-    EltSyncAddSourceStreamsResponseDto,
-    EltSyncDto,
-    EltSyncStatusDto,
-)
-from datapipe_local.api.serializers import elt as answers
 from datapipe_local.services import elt_syncs, source_streams
 from datapipe_local.services.source_streams import Wanted
 
@@ -43,7 +48,7 @@ def list_syncs(
 ) -> dict[str, Any]:
     """List syncs by creation date, optionally of one source connection."""
     page = elt_syncs.page(context, after=starting_after, limit=limit, connection_id=connection_id)
-    return envelope(page, partial(answers.elt_sync, context))
+    return envelope(page, partial(elt_sync, context))
 
 
 @router.post("", **answering(EltSyncDto, 404, 409, status=201))
@@ -57,20 +62,20 @@ def create_sync(context: CurrentContext, body: EltSyncCreateRequest) -> dict[str
         settings=body.elt_settings or {},
         start_date=body.start_date,
     )
-    return answers.elt_sync(context, sync, with_streams=True)
+    return elt_sync(context, sync, with_streams=True)
 
 
 @router.get("/{sync_id}", **answering(EltSyncDto, 404))
 def get_sync(context: CurrentContext, sync_id: str) -> dict[str, Any]:
     """Return a sync with its streams."""
-    return answers.elt_sync(context, elt_syncs.get(context, sync_id), with_streams=True)
+    return elt_sync(context, elt_syncs.get(context, sync_id), with_streams=True)
 
 
 @router.post("/{sync_id}", **answering(EltSyncDto, 404))
 def update_sync(context: CurrentContext, sync_id: str, body: EltSyncUpdateRequest) -> dict[str, Any]:
     """Update a sync. Missing fields keep their value."""
     sync = elt_syncs.update(context, sync_id, settings=body.elt_settings, sync_interval=body.sync_interval)
-    return answers.elt_sync(context, sync, with_streams=True)
+    return elt_sync(context, sync, with_streams=True)
 
 
 @router.delete("/{sync_id}", **answering(None, 404, status=204))
@@ -98,13 +103,13 @@ def disable_sync(context: CurrentContext, sync_id: str, body: NoFields | None = 
 def attach_orchestration(context: CurrentContext, sync_id: str, body: AttachRequest) -> dict[str, Any]:
     """Attach a sync to an orchestration."""
     sync = elt_syncs.attach(context, sync_id, body.orchestration_workflow_id)
-    return answers.elt_sync(context, sync, with_streams=True)
+    return elt_sync(context, sync, with_streams=True)
 
 
 @router.delete("/{sync_id}/orchestration", **answering(EltSyncDto, 404))
 def detach_orchestration(context: CurrentContext, sync_id: str) -> dict[str, Any]:
     """Detach a sync from its orchestration. It then runs on its own schedule."""
-    return answers.elt_sync(context, elt_syncs.detach(context, sync_id), with_streams=True)
+    return elt_sync(context, elt_syncs.detach(context, sync_id), with_streams=True)
 
 
 @router.get("/{sync_id}/available_source_streams", **answering(PageDto[AvailableStreamDto], 404))
@@ -113,7 +118,7 @@ def available_source_streams(
 ) -> dict[str, Any]:
     """List the streams that a sync has or can add, by name."""
     page = source_streams.page(context, sync_id, after=starting_after, limit=limit)
-    return envelope(page, answers.available_stream)
+    return envelope(page, available_stream)
 
 
 @router.post("/{sync_id}/source_streams", **answering(EltSyncAddSourceStreamsResponseDto, 404, status=201))
@@ -125,7 +130,7 @@ def add_source_streams(context: CurrentContext, sync_id: str, body: SourceStream
     ]
     added = source_streams.add(context, sync_id, wanted)
     newer = context.shows_newer_fields
-    return {"source_streams": [answers.elt_stream(stream, newer=newer) for stream in added]}
+    return {"source_streams": [elt_stream(stream, newer=newer) for stream in added]}
 
 
 @router.get("/{sync_id}/status", **answering(EltSyncStatusDto, 404))
@@ -133,4 +138,4 @@ def get_status(context: CurrentContext, sync_id: str) -> Response:
     """Return the active and the latest run state of each stream."""
     elt_syncs.get(context, sync_id)
     states = elt_syncs.stream_states(context, sync_id)
-    return as_it_is({"elt_sync_id": sync_id, "source_streams": [answers.stream_snapshots(state) for state in states]})
+    return as_it_is({"elt_sync_id": sync_id, "source_streams": [stream_snapshots(state) for state in states]})

@@ -10,8 +10,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
+from datapipe_local.api.models.webhooks import AcceptedDto
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.api.schemas.ingestion import AcceptedDto
 from datapipe_local.common.errors import PayloadTooLargeError, UnauthorizedError, UnsupportedMediaTypeError
 from datapipe_local.services import ingestion
 

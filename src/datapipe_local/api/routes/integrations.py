@@ -1,15 +1,15 @@
 """Routes of integrations."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
 from airflow_provider_datapipe.api.models.integrations import IntegrationAbility
+from datapipe_local.api.models.common import PageDto, serialized
+from datapipe_local.api.models.integrations import IntegrationDto
 from datapipe_local.api.routes.common import DEFAULT_LIMIT, After, Limit, envelope
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.api.schemas.common import PageDto
-from datapipe_local.api.schemas.connections import IntegrationDto
-from datapipe_local.api.serializers import connections as answers
 from datapipe_local.services import integrations
 
 router = APIRouter(prefix="/integrations", tags=["integrations"])
@@ -22,4 +22,4 @@ def list_integrations(
     ability: Annotated[IntegrationAbility, Query()] = IntegrationAbility.ELT_SOURCE,
 ) -> dict[str, Any]:
     """List the integrations with an ability."""
-    return envelope(integrations.page(ability, after=starting_after, limit=limit), answers.integration)
+    return envelope(integrations.page(ability, after=starting_after, limit=limit), partial(serialized, IntegrationDto))

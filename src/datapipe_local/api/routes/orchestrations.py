@@ -4,10 +4,15 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field
 
-from airflow_provider_datapipe.api.models.orchestrations import OrchestrationCreateRequest, OrchestrationUpdateRequest
-from datapipe_local.api.routes.body import OMISSIBLE
+from datapipe_local.api.models.common import PageDto, serialized
+from datapipe_local.api.models.orchestrations import (
+    ChangedOrchestration,
+    NewOrchestration,
+    OrchestrationDto,
+    OrchestrationRunDto,
+    orchestration,
+)
 from datapipe_local.api.routes.common import (
     DEFAULT_LIMIT,
     After,
@@ -19,29 +24,9 @@ from datapipe_local.api.routes.common import (
     no_content,
 )
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.api.schemas.common import PageDto
-from datapipe_local.api.schemas.orchestrations import OrchestrationDto, OrchestrationRunDto
-from datapipe_local.api.serializers import orchestrations as answers
 from datapipe_local.services import orchestrations
 
 router = APIRouter(tags=["orchestrations"])
-
-
-Name = Annotated[str, Field(min_length=1, max_length=orchestrations.LONGEST_NAME)]
-
-
-class NewOrchestration(OrchestrationCreateRequest):
-    """``OrchestrationCreateRequestDto``: name and schedule. The service validates the schedule."""
-
-    name: Name
-    cron_schedule: str
-
-
-class ChangedOrchestration(OrchestrationUpdateRequest):
-    """``OrchestrationUpdateRequestDto``: missing fields keep their value."""
-
-    name: Name = OMISSIBLE
-    cron_schedule: str = OMISSIBLE
 
 
 @router.get("/orchestrations", **answering(PageDto[OrchestrationDto]))
@@ -51,7 +36,7 @@ def list_orchestrations(
     """List orchestrations by name."""
     return envelope(
         orchestrations.page(context, after=starting_after, limit=limit),
-        partial(answers.orchestration, newer=context.shows_newer_fields),
+        partial(orchestration, newer=context.shows_newer_fields),
     )
 
 
@@ -59,20 +44,20 @@ def list_orchestrations(
 def create_orchestration(context: CurrentContext, body: NewOrchestration) -> dict[str, Any]:
     """Create an orchestration."""
     created = orchestrations.create(context, name=body.name, cron_schedule=body.cron_schedule)
-    return answers.orchestration(created, newer=context.shows_newer_fields)
+    return orchestration(created, newer=context.shows_newer_fields)
 
 
 @router.get("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
 def get_orchestration(context: CurrentContext, orchestration_id: str) -> dict[str, Any]:
     """Return an orchestration."""
-    return answers.orchestration(orchestrations.get(context, orchestration_id), newer=context.shows_newer_fields)
+    return orchestration(orchestrations.get(context, orchestration_id), newer=context.shows_newer_fields)
 
 
 @router.post("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
 def update_orchestration(context: CurrentContext, orchestration_id: str, body: ChangedOrchestration) -> dict[str, Any]:
     """Update an orchestration."""
     changed = orchestrations.update(context, orchestration_id, name=body.name, cron_schedule=body.cron_schedule)
-    return answers.orchestration(changed, newer=context.shows_newer_fields)
+    return orchestration(changed, newer=context.shows_newer_fields)
 
 
 @router.delete("/orchestrations/{orchestration_id}", **answering(None, 404, status=204))
@@ -91,7 +76,7 @@ def request_run(
     body: NoFields | None = None,
 ) -> dict[str, Any]:
     """Schedule a run."""
-    return answers.orchestration_run(orchestrations.request_run(context, orchestration_id))
+    return serialized(OrchestrationRunDto, orchestrations.request_run(context, orchestration_id))
 
 
 @router.get("/orchestration_runs", **answering(PageDto[OrchestrationRunDto], 404))
@@ -103,10 +88,10 @@ def list_runs(
 ) -> Response:
     """List runs, latest due date first, optionally of one orchestration."""
     page = orchestrations.page_of_runs(context, after=starting_after, limit=limit, orchestration_id=orchestration_id)
-    return as_it_is(envelope(page, answers.orchestration_run))
+    return as_it_is(envelope(page, partial(serialized, OrchestrationRunDto)))
 
 
 @router.get("/orchestration_runs/{run_id}", **answering(OrchestrationRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
     """Return a run of an orchestration."""
-    return as_it_is(answers.orchestration_run(orchestrations.get_run(context, run_id)))
+    return as_it_is(serialized(OrchestrationRunDto, orchestrations.get_run(context, run_id)))

@@ -9,24 +9,22 @@ from fastapi.concurrency import run_in_threadpool
 
 from airflow_provider_datapipe.api.models.orchestrations import AttachRequest
 from airflow_provider_datapipe.api.models.transforms import MaterializationStatus, TransformStatus
-from datapipe_local.api.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope, no_content
-from datapipe_local.api.routes.documented import answering
-from datapipe_local.api.routes.transform_bodies import (
+from datapipe_local.api.models import transforms as models
+from datapipe_local.api.models.common import ListDto, PageDto, serialized
+from datapipe_local.api.models.transforms import (
     PublishRequest,
     RematerializeRequest,
+    TransformBulkCreateResponseDto,
     TransformBulkRequest,
     TransformCreateRequest,
-    TransformUpdateRequest,
-)
-from datapipe_local.api.schemas.common import ListDto, PageDto
-from datapipe_local.api.schemas.transforms import (
-    TransformBulkCreateResponseDto,
     TransformDto,
     TransformParameterDto,
     TransformSchemaFieldDto,
+    TransformUpdateRequest,
     TransformVersionDto,
 )
-from datapipe_local.api.serializers import transforms as answers
+from datapipe_local.api.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope, no_content
+from datapipe_local.api.routes.documented import answering
 from datapipe_local.common.errors import NotFoundError
 from datapipe_local.services import (
     publishing,
@@ -43,7 +41,7 @@ from datapipe_local.services.references import Catalogue
 router = APIRouter(prefix="/transforms", tags=["transforms"])
 
 _LONGEST_WAIT = 45.0
-_BETWEEN_LOOKS = 0.05
+_SECONDS_BETWEEN_POLLS = 0.05
 #: Arguments of ``model_dump`` that return the given fields of a transform.
 _GIVEN: dict[str, Any] = {"exclude_unset": True, "exclude": {"publish", "wait_for_completion"}}
 
@@ -61,7 +59,7 @@ def list_transforms(  # noqa: PLR0917 - FastAPI passes them by name
     page = transforms.page(
         context, after=starting_after, limit=limit, status=status, name=name, folder_path=folder_path
     )
-    return envelope(page, partial(answers.transform, context, Catalogue(context)))
+    return envelope(page, partial(models.transform, context, Catalogue(context)))
 
 
 @router.post("", **answering(TransformDto, status=201))
@@ -83,20 +81,20 @@ async def create_many(context: CurrentContext, body: TransformBulkRequest) -> di
         result = await run_in_threadpool(transform_bulk.create_one, context, fields)
         if wanted.wait_for_completion and result.transform_id is not None:
             await _completion(context, result.transform_id, deadline)
-        results.append(answers.bulk_result(result))
+        results.append(models.bulk_result(result))
     return {"results": results}
 
 
 @router.get("/available_references", **answering(ListDto[TransformParameterDto]))
 def list_references(context: CurrentContext) -> dict[str, Any]:
     """List the references that SQL templates can contain."""
-    return {"data": [answers.reference(entry) for entry in Catalogue(context).available()]}
+    return {"data": [models.reference(entry) for entry in Catalogue(context).available()]}
 
 
 @router.get("/{transform_id}", **answering(TransformDto, 404))
 def get_transform(context: CurrentContext, transform_id: str) -> dict[str, Any]:
     """Return a transform."""
-    return answers.transform(context, Catalogue(context), transforms.get(context, transform_id))
+    return models.transform(context, Catalogue(context), transforms.get(context, transform_id))
 
 
 @router.patch("/{transform_id}", **answering(TransformDto, 404))
@@ -117,7 +115,7 @@ def delete_transform(context: CurrentContext, transform_id: str, body: NoFields 
 @router.get("/{transform_id}/schema", **answering(ListDto[TransformSchemaFieldDto], 404))
 def get_schema(context: CurrentContext, transform_id: str) -> dict[str, Any]:
     """Return the columns of a transform."""
-    return {"data": [answers.column(entry) for entry in transforms.columns(context, transform_id)]}
+    return {"data": [serialized(TransformSchemaFieldDto, entry) for entry in transforms.columns(context, transform_id)]}
 
 
 @router.get("/{transform_id}/versions", **answering(PageDto[TransformVersionDto], 404))
@@ -126,7 +124,7 @@ def list_versions(
 ) -> dict[str, Any]:
     """List the versions of a transform's SQL, newest first."""
     transform, page = transforms.page_of_versions(context, transform_id, after=starting_after, limit=limit)
-    return envelope(page, partial(answers.version, Catalogue(context), transform))
+    return envelope(page, partial(models.version, Catalogue(context), transform))
 
 
 @router.post("/{transform_id}/orchestration", **answering(TransformDto, 404))
@@ -193,4 +191,4 @@ async def _completion(context: Context, transform_id: str, deadline: float) -> N
             return
         if transform.materialization_status != MaterializationStatus.RUNNING:
             return
-        await asyncio.sleep(_BETWEEN_LOOKS)
+        await asyncio.sleep(_SECONDS_BETWEEN_POLLS)

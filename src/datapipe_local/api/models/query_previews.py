@@ -1,4 +1,4 @@
-"""Schemas of query previews."""
+"""Request body and schemas of query previews."""
 
 from __future__ import annotations
 
@@ -6,8 +6,18 @@ from typing import NotRequired
 
 from typing_extensions import TypedDict
 
+from airflow_provider_datapipe.api.models import query_previews
 from airflow_provider_datapipe.api.models.query_previews import QueryPreviewState
-from datapipe_local.api.schemas.common import AnyObject, Count, dto
+from datapipe_local.api.models.common import AnyObject, Count, dto
+from datapipe_local.api.models.fields import DOCUMENTED, Text
+
+
+class QueryPreviewRequest(query_previews.QueryPreviewRequest):
+    """``QueryPreviewCreateRequestDto``."""
+
+    model_config = DOCUMENTED
+
+    sql_template: Text
 
 
 @dto

@@ -1,15 +1,18 @@
-"""Field types of request bodies."""
+"""Field types and configuration of request bodies."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from airflow_provider_datapipe.api.models.rules import JsonObject
+from datapipe_local.services.templates import LONGEST
 
 #: Deeper than real settings, but within the limits of JSON parsing and serialization.
 _DEEPEST = 32
+
+_NAME = r"^(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 #: Default of an optional field that is not nullable: None if the field is missing, but null is invalid.
 OMISSIBLE: Any = Field(default_factory=lambda: None)
@@ -45,4 +48,15 @@ def _check_depth(value: dict[str, Any]) -> dict[str, Any]:
 #: Text without lone surrogates.
 Text = Annotated[str, AfterValidator(_check_text)]
 #: Arbitrary JSON object with limited depth, such as settings.
-AnyObject = Annotated[JsonObject, AfterValidator(_check_depth)]
+SettingsObject = Annotated[JsonObject, AfterValidator(_check_depth)]
+
+
+def _documented(schema: dict[str, Any]) -> None:
+    """Add constraints to the schema that the service validates on its own, to return its own error messages."""
+    told = {"name": {"pattern": _NAME}, "sql_template": {"minLength": 1, "maxLength": LONGEST}}
+    for name, field in schema.get("properties", {}).items():
+        field.update(told.get(name, {}))
+
+
+#: Configuration of bodies with a name or SQL.
+DOCUMENTED = ConfigDict(json_schema_extra=_documented)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from datapipe_local.api.schemas.common import Count, dto
+from datapipe_local.api.models.common import Count, dto
 
 
 @dto

@@ -1,13 +1,14 @@
-"""Schemas that the responses of all resources share."""
+"""Response schemas that all resources share, and the serializer from records to response bodies."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, NotRequired, TypeVar
+from typing import Annotated, Any, Generic, NotRequired, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
 T = TypeVar("T")
+Json: TypeAlias = dict[str, Any]
 
 #: Decorator that forbids undeclared fields in a ``TypedDict``.
 dto = with_config(ConfigDict(extra="forbid"))
@@ -62,3 +63,20 @@ class RequestRunDto(TypedDict):
     """Status URL of a requested run."""
 
     status_url: str
+
+
+def present(body: Json) -> Json:
+    """Return the body without fields that are None."""
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def serialized(schema: type, record: object, **computed: Any) -> Json:
+    """
+    Return the response body of a record: the fields of a schema, without those that are None.
+
+    :param schema: Schema of the response, a ``TypedDict``.
+    :param record: Object with an attribute for each field that is not computed.
+    :param computed: Values of fields that the record does not have, or that differ from it.
+    """
+    names = schema.__annotations__
+    return present({name: computed[name] if name in computed else getattr(record, name) for name in names})

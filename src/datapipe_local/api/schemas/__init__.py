@@ -1,1 +1,0 @@
-"""Response schemas of the OpenAPI document. They contain only the fields that the interface defines."""

@@ -35,9 +35,10 @@ from datapipe_local.storage.ids import derived_id
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from airflow_provider_datapipe.api.models.formats.yaml_reader import Location
     from datapipe_local.common.base_model import Strict
     from datapipe_local.seed import models
-    from datapipe_local.seed.document import Location, Source
+    from datapipe_local.seed.document import Source
     from datapipe_local.services.context import Context
     from datapipe_local.storage.store import Store
 
@@ -204,15 +205,20 @@ class Seeding:
         if entry.publish:
             self._do(
                 location,
-                publishing.publish_as,
+                publishing.publish,
                 transform_id,
                 name=entry.name,
                 folder_path=entry.folder_path,
                 materialization=materialization,
+                ignore_version_control=True,
             )
-        is_later = materialization == Materialization.TABLE and not entry.publish
-        schedule = transform_triggers.schedule_once_published if is_later else transform_triggers.schedule
-        self._do(location, schedule, transform_id, cron_expression=entry.cron_expression)
+        self._do(
+            location,
+            transform_triggers.schedule,
+            transform_id,
+            cron_expression=entry.cron_expression,
+            before_publication=materialization == Materialization.TABLE and not entry.publish,
+        )
 
     def _reverse_etl_sync(self, entry: models.ReverseEtlSync, location: Location) -> None:
         sync_id = entry.id or derived_id(

@@ -6,27 +6,24 @@ import datetime as dt
 import hashlib
 import json
 import os
-import re
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
-import yaml
-from yaml.reader import ReaderError
-
+from airflow_provider_datapipe.api.models.formats.yaml_reader import (
+    Location,
+    NotUtf8Error,
+    Position,
+    YamlReader,
+    decode,
+    expand_variables,
+    nearest,
+    path_text,
+)
 from datapipe_local.common.errors import SetupError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-_MERGE = "tag:yaml.org,2002:merge"
-#: Limit of the number of values. Aliases count each time: a small file can expand to a very large seed.
-_MOST_VALUES = 1_000_000
-_DEEPEST = 50
-_VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-#: Location of a value: the keys and indexes that lead to it.
-Location = tuple["str | int", ...]
 
 
 class Source(Protocol):
@@ -51,7 +48,7 @@ class Source(Protocol):
         """Return True if the value exists."""
 
 
-class Document:
+class Document(YamlReader):
     """
     Parsed seed file.
 
@@ -63,26 +60,15 @@ class Document:
     :raises SetupError: the file cannot be read or is not a YAML mapping, a key occurs twice, or a variable is not set.
     """
 
+    most_values = 1_000_000
+
     def __init__(self, path: Path, text: str | None = None) -> None:
+        super().__init__()
         self.path = path
-        self._lines: dict[Location, int] = {}
-        self._read_count = 0
-        #: The mappings that contain the current one through `<<`, outermost first.
-        self._merging: list[yaml.MappingNode] = []
-        text = _read(path) if text is None else text
-        try:
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.YAMLError as error:
-            raise SetupError(f"{path}{_line_of(error, text)}: this is no YAML: {_problem(error)}.") from error
-        except RecursionError as error:
-            raise SetupError(f"{path}, line {_too_deep_at(text)}: it is nested too deep.") from error
-        self.content: dict[str, Any] = {}
-        if root is not None:
-            self._constructor = yaml.SafeLoader("")
-            content = self._read(root, ())
-            if not isinstance(content, dict):
-                raise self.error((), "a seed is a mapping, with keys such as connections and elt_syncs")
-            self.content = content
+        content = self.read(_read(path) if text is None else text)
+        if not isinstance(content, dict | None):
+            raise self.error((), "a seed is a mapping, with keys such as connections and elt_syncs")
+        self.content: dict[str, Any] = content or {}
 
     @property
     def name(self) -> str:
@@ -103,43 +89,43 @@ class Document:
         :param message: The problem.
         """
         place = self._found(tuple(location))
-        known = place
-        while known and known not in self._lines:
-            known = known[:-1]
-        line = self._lines.get(known, 1)
-        return SetupError(f"{self.path}, line {line}: {_where(place)}{message}")
+        return self.fatal(place, nearest(self.values, place), message)
 
     def has(self, location: Location) -> bool:
         """Return True if the value exists."""
-        return location in self._lines
+        return location in self.values
 
-    def _found(self, location: Location) -> Location:
-        """Return the location of a value if one level of the given location is missing, such as a file's options."""
-        if location in self._lines or not location:
-            return location
-        around, name = location[:-1], location[-1]
-        near = [place for place in self._lines if place[:-2] == around and place[-1:] == (name,)]
-        return near[0] if len(near) == 1 else location
+    def syntax_error(self, position: Position | None, message: str) -> SetupError:
+        """Return the error for text that is not YAML."""
+        return SetupError(f"{self.path}{'' if position is None else f', line {position.line}'}: {message}.")
 
-    def _read(self, node: yaml.Node, location: Location) -> Any:
-        self._lines[location] = node.start_mark.line + 1
-        if len(location) > _DEEPEST:
-            # Also stops endless recursion: an alias can refer to a value that contains it.
-            raise self.error(location[:2], "it is nested too deep")
-        self._count(location)
-        if isinstance(node, yaml.MappingNode):
-            return self._read_mapping(node, location)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._read(entry, (*location, index)) for index, entry in enumerate(node.value)]
-        value = self._construct(node, location)
+    def problem(self, location: Location, position: Position, message: str) -> None:
+        """Raise the error of a value."""
+        raise self.fatal(location, position, message)
+
+    def fatal(self, location: Location, position: Position, message: str) -> SetupError:
+        """Return the error of a value."""
+        return SetupError(f"{self.path}, line {position.line}: {_where(location)}{message}")
+
+    def scalar(self, node: Any, location: Location) -> Any:
+        """Return the value of a node, with environment variables."""
+        value = super().scalar(node, location)
         if isinstance(value, dt.date):
             # YAML reads some strings as dates; a seed is stored as JSON, which has no dates.
             value = value.isoformat()
         if isinstance(value, str):
-            return self._text(self._expanded(value, location), location)
+            return self._text(expand_variables(value, lambda name: self._variable(name, location)), location)
         if not isinstance(value, (bool, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
             raise self.error(location, f"a seed has no values such as {node.value[:40]!r}")
         return value
+
+    def _found(self, location: Location) -> Location:
+        """Return the location of a value if one level of the given location is missing, such as a file's options."""
+        if location in self.values or not location:
+            return location
+        around, name = location[:-1], location[-1]
+        near = [place for place in self.values if place[:-2] == around and place[-1:] == (name,)]
+        return near[0] if len(near) == 1 else location
 
     def _text(self, text: str, location: Location) -> str:
         """Return a text if it can be stored and sent."""
@@ -147,68 +133,11 @@ class Document:
             raise self.error(location, "the text holds what is no character")
         return text
 
-    def _count(self, location: Location) -> None:
-        """Count a value, including those that `<<` repeats at the same location."""
-        self._read_count += 1
-        if self._read_count > _MOST_VALUES:
-            raise self.error(
-                location, f"a seed has {_MOST_VALUES:,} values at the most, with those that aliases repeat"
-            )
-
-    def _read_mapping(self, node: yaml.MappingNode, location: Location) -> dict[str, Any]:
-        mapping: dict[str, Any] = {}
-        own = [pair for pair in node.value if pair[0].tag != _MERGE]
-        # Read merged mappings first, so that the lines of overriding keys win.
-        merged: dict[str, Any] = {}
-        for key_node, value_node in (pair for pair in node.value if pair[0].tag == _MERGE):
-            # An alias has the line of its anchor: use the line of the key.
-            self._lines[*location, "<<"] = key_node.start_mark.line + 1
-            merged |= self._merged(value_node, location)
-        for key_node, value_node in own:
-            key = self._construct(key_node, location) if isinstance(key_node, yaml.ScalarNode) else None
-            named = location if key is None else (*location, str(key))
-            self._lines[named] = key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise self.error(named, "a key must be text")
-            if key in mapping:
-                raise self.error(named, "the key stands here a second time")
-            mapping[key] = self._read(value_node, named)
-        return {**merged, **mapping}
-
-    def _merged(self, node: yaml.Node, location: Location) -> dict[str, Any]:
-        """Return the entries that ``<<`` adds to a mapping. If it lists several mappings, the first one wins."""
-        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        merged: dict[str, Any] = {}
-        for one in reversed(nodes):
-            if not isinstance(one, yaml.MappingNode):
-                raise self.error((*location, "<<"), "what is merged must be a mapping")
-            line = one.start_mark.line + 1
-            if one in self._merging:
-                raise self.error((*location, "<<"), f"the mapping of line {line} is merged into itself")
-            if len(self._merging) > _DEEPEST:
-                raise self.error((*location, "<<"), f"merges are nested too deep: line {line}")
-            self._count(location)
-            self._merging.append(one)
-            merged |= self._read_mapping(one, location)
-            self._merging.pop()
-        return merged
-
-    def _construct(self, node: yaml.Node, location: Location) -> Any:
-        try:
-            return self._constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
-            raise self.error(location, f"the value cannot be read: {_problem(error)}") from error
-
-    def _expanded(self, text: str, location: Location) -> str:
-        def value(match: re.Match[str]) -> str:
-            if match[1]:
-                return match[0][1:]
-            found = os.environ.get(match[2])
-            if found is None:
-                raise self.error(location, f"the environment variable {match[2]} is not set")
-            return found
-
-        return _VARIABLE.sub(value, text)
+    def _variable(self, name: str, location: Location) -> str:
+        found = os.environ.get(name)
+        if found is None:
+            raise self.error(location, f"the environment variable {name} is not set")
+        return found
 
 
 class GivenError(SetupError):
@@ -260,34 +189,11 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise SetupError(f"Cannot read the seed {path}: {error.strerror or error}.") from error
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise SetupError(f"{path}, line {line}: this is not UTF-8.") from error
-
-
-def _too_deep_at(text: str) -> int:
-    """Return the line at which YAML is nested too deeply."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST and event.start_mark is not None:
-            return int(event.start_mark.line) + 1
-    return 1
+        return decode(content)
+    except NotUtf8Error as error:
+        raise SetupError(f"{path}, line {error.line}: {error}.") from error
 
 
 def _where(location: Sequence[str | int]) -> str:
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    where = path_text(location)
     return f"{where}: " if where else ""
-
-
-def _line_of(error: yaml.YAMLError, text: str) -> str:
-    if isinstance(error, ReaderError):
-        return f", line {text.count(chr(10), 0, error.position) + 1}"
-    mark = getattr(error, "problem_mark", None)
-    return "" if mark is None else f", line {mark.line + 1}"
-
-
-def _problem(error: Exception) -> str:
-    return str(getattr(error, "problem", None) or error).splitlines()[0]

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
 from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.seed.models import EltSync, Limits, Responses, RunSettings, Seed, SourceStream
 from datapipe_local.services import integrations, version_control
@@ -64,7 +65,7 @@ def export(store: Store) -> Exported:
         }
     seed = Seed.model_validate({name: value for name, value in content.items() if value})
     # Omit default values.
-    shown = secrets.shown(_escaped(seed.model_dump(mode="json", exclude_defaults=True)))
+    shown = secrets.shown(escape_variables(seed.model_dump(mode="json", exclude_defaults=True)))
     text = _as_yaml(shown)
     drafts = sum(record.published_version_id is not None and not entry["publish"] for record, entry in transforms)
     return Exported(text, sorted(secrets.variables), drafts)
@@ -133,15 +134,6 @@ def _is_secret(value: str, schema: Json) -> bool:
     # A URL can contain a password, or a key in its query.
     parts = urlsplit(value) if "://" in value else None
     return parts is not None and bool("@" in parts.netloc or parts.query)
-
-
-def _escaped(value: Any) -> Any:
-    """Escape text that looks like a variable, so that reading the seed returns the same value."""
-    if isinstance(value, dict):
-        return {name: _escaped(entry) for name, entry in value.items()}
-    if isinstance(value, list):
-        return [_escaped(entry) for entry in value]
-    return re.sub(r"\$(?=\{[A-Za-z_][A-Za-z0-9_]*\})", "$$", value) if isinstance(value, str) else value
 
 
 def _settings(store: Store, model: type[RunSettings | Limits | Responses]) -> Json:

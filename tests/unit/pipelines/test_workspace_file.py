@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from airflow_provider_datapipe.pipelines.workspace.document import Document, WorkspaceError, escaped
+from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
+from airflow_provider_datapipe.pipelines.workspace.document import Document, WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.models import Workspace, schema_text, workspace_of
 
 SYNC = """\
@@ -54,7 +55,7 @@ def refused(text: str, **environment: str) -> list[str]:
         ("orchestrations: [{name: 1}]", "1:25: orchestrations[0].name: Input should be a valid string"),
         ("orchestrations: [{name: A, cron_schedule: daily}]", DAILY),
         ("orchestrations:\n  - name: null", "2:11: orchestrations[0].name: Input should be a valid string"),
-        ("orchestrations:\n  - 2: 3", "2:5: orchestrations[0]: a key must be text: line 2"),
+        ("orchestrations:\n  - 2: 3", "2:5: orchestrations[0].2: a key must be text"),
         ("orchestrations: !x 1", "1:17: orchestrations: there are no values such as '1' here: quote what is text"),
         ("orchestrations: .nan", "1:17: orchestrations: there are no values such as '.nan' here: quote what is text"),
         ("orchestrations:\n  - name: ${NAME}", NOT_HERE),
@@ -121,7 +122,7 @@ elt_syncs:
 
 @given(st.text(st.sampled_from("${}A x"), max_size=12))
 def test_a_text_that_is_escaped_is_read_as_itself(text: str) -> None:
-    plain: Any = Document(f"x: '{escaped(text)}'", "shop.yaml", {}).content
+    plain: Any = Document(f"x: '{escape_variables(text)}'", "shop.yaml", {}).content
     assert plain == {"x": text}
 
 

@@ -12,8 +12,14 @@ from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from yaml.reader import ReaderError
 
+from airflow_provider_datapipe.api.models.formats.yaml_reader import (
+    Location,
+    Position,
+    YamlReader,
+    nearest,
+    path_text,
+)
 from airflow_provider_datapipe.api.models.rules import check_cron
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.resources.transforms import NO_SCHEDULE
@@ -23,11 +29,6 @@ MARK = "-- ---"
 #: Value that means no orchestration.
 NO_ORCHESTRATION = "none"
 _COMMENT = "--"
-_MERGE = "tag:yaml.org,2002:merge"
-#: Maximum depth of nested values.
-_DEEPEST = 20
-#: Maximum number of values, including those that aliases repeat: a few lines could expand to more than fits in memory.
-_MOST_VALUES = 10_000
 
 
 class TransformFileError(PipelineError, ValueError):
@@ -215,89 +216,43 @@ def _reported(error: Mapping[str, Any]) -> str:
     return message[0].lower() + message[1:]
 
 
-class _Document:
-    """YAML document that knows the line of each value."""
+class _Document(YamlReader):
+    """YAML of the front matter. Lines are those of the file, whose first line is the mark."""
+
+    deepest = 20
+    most_values = 10_000
+    merges = False
 
     def __init__(self, text: str, path: str) -> None:
+        super().__init__()
         self._path = path
-        self._lines: dict[tuple[Any, ...], int] = {}
-        try:
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
-            self._constructor = yaml.SafeLoader("")
-            self.content: dict[str, Any] = {} if root is None else self._value(root, ())
-        except ReaderError as error:
-            line = text.count("\n", 0, error.position) + 1
-            raise self._error(line, f"this is no YAML: {error.reason}") from None
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            problem = getattr(error, "problem", None) or str(error)
-            context = getattr(error, "context", None) or ""
-            hint = ". A value that begins with * belongs in quotes" if "alias" in context else ""
-            raise self._error(mark.line + 1 if mark else 1, f"this is no YAML: {problem}{hint}") from None
-        except RecursionError:
-            raise self._error(_too_deep_at(text), "it is nested too deep") from None
-        if not isinstance(self.content, dict):
+        content = self.read(text)
+        if not isinstance(content, dict | None):
             raise self._error(1, "front matter is a mapping, such as 'materialization: table'")
+        self.content: dict[str, Any] = content or {}
 
     def line(self, place: Sequence[Any]) -> int:
         """Return the line of a value in the file, or of the nearest enclosing value."""
-        known = tuple(place)
-        while known and known not in self._lines:
-            known = known[:-1]
-        # The first line of the file is the mark.
-        return self._lines.get(known, 1) + 1
+        return nearest(self.values | self.keys, place).line + 1
 
     def message(self, place: Sequence[Any], problem: str) -> str:
         """Return an error message with the line."""
-        what = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".")
-        return f"{self._path}, line {self.line(place)}: {what or 'the front matter'} {problem}."
+        return f"{self._path}, line {self.line(place)}: {path_text(place) or 'the front matter'} {problem}."
+
+    def syntax_error(self, position: Position | None, message: str) -> TransformFileError:
+        """Return the exception for text that is not YAML."""
+        return self._error(1 if position is None else position.line, message)
+
+    def problem(self, location: Location, position: Position, message: str) -> None:
+        """Raise the exception for an invalid value."""
+        raise self._error(position.line, f"{path_text(location)}: {message}" if location else message)
+
+    def fatal(self, location: Location, position: Position, message: str) -> TransformFileError:
+        """Return the exception for an invalid value."""
+        return self._error(position.line, message)
 
     def _error(self, line: int, problem: str) -> TransformFileError:
         return TransformFileError(f"{self._path}, line {line + 1}: {problem}")
-
-    def _value(self, node: yaml.Node, place: tuple[Any, ...]) -> Any:
-        line = node.start_mark.line + 1
-        if len(place) > _DEEPEST:
-            # The nesting can also be infinite: an alias can be nested in its own anchor.
-            raise self._error(line, "it is nested too deep")
-        if len(self._lines) > _MOST_VALUES:
-            raise self._error(line, f"there are more than {_MOST_VALUES:,} values, with what aliases repeat")
-        self._lines.setdefault(place, line)
-        if isinstance(node, yaml.SequenceNode):
-            return [self._value(each, (*place, index)) for index, each in enumerate(node.value)]
-        if not isinstance(node, yaml.MappingNode):
-            return self._plain(node)
-        mapping: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if key_node.tag == _MERGE:
-                raise self._error(key_node.start_mark.line + 1, "<< is not supported: write the keys themselves")
-            key = self._plain(key_node) if isinstance(key_node, yaml.ScalarNode) else None
-            key_line = key_node.start_mark.line + 1
-            if not isinstance(key, str):
-                raise self._error(key_line, "a key must be text")
-            if key in mapping:
-                raise self._error(key_line, f"{key} stands here a second time")
-            self._lines[*place, key] = key_line
-            mapping[key] = self._value(value_node, (*place, key))
-        return mapping
-
-    def _plain(self, node: yaml.Node) -> Any:
-        try:
-            return self._constructor.construct_object(node)
-        except (yaml.YAMLError, ValueError) as error:
-            problem = getattr(error, "problem", None) or str(error)
-            raise self._error(node.start_mark.line + 1, f"the value can't be read: {problem}") from None
-
-
-def _too_deep_at(text: str) -> int:
-    """Return the first line at which YAML is nested too deep."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST and event.start_mark is not None:
-            return int(event.start_mark.line) + 1
-    return 1
 
 
 class _Dumper(yaml.SafeDumper):

@@ -1,34 +1,42 @@
-"""Parser of workspace files: YAML with the line and column of each value."""
+"""Parser of workspace files, with the line and column of each value."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from ruamel.yaml.reader import ReaderError
 
+from airflow_provider_datapipe.api.models.formats.yaml_reader import (
+    Location,
+    NotUtf8Error,
+    Position,
+    YamlLibrary,
+    YamlReader,
+    decode,
+    expand_variables,
+    nearest,
+    path_text,
+)
 from airflow_provider_datapipe.pipelines.errors import PipelineError
-
-#: Location of a value: the keys and positions that lead to it.
-Location = tuple["str | int", ...]
 
 #: Name of the fields that can contain environment variables.
 SETTINGS = "settings"
 
-_TAG = "tag:yaml.org,2002:"
-_VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-#: Maximum number of values, including those that aliases repeat: a small file could expand to a very large one.
-_MOST_VALUES = 200_000
-_DEEPEST = 50
+#: YAML 1.2. PyYAML reads YAML 1.1, in which `no` is a boolean.
+_RUAMEL = YamlLibrary(
+    lambda text: YAML(typ="safe", pure=True).compose(text),
+    lambda text: YAML(typ="safe", pure=True).parse(text),
+    YAMLError,
+    CollectionStartEvent,
+    CollectionEndEvent,
+)
 #: Shorter values of environment variables are not masked, because they can occur in any text.
 _SHORTEST_SECRET = 4
 
@@ -40,19 +48,19 @@ class Problem:
 
     :param location: location of the value.
     :param message: the message.
-    :param at_key: True if the key is wrong, not the value.
+    :param position: position of the error; None for that of the value, or of the nearest enclosing value.
     """
 
     location: Location
     message: str
-    at_key: bool = False
+    position: Position | None = None
 
 
 class WorkspaceError(PipelineError, ValueError):
     """A workspace file cannot be read, or is invalid. The message lists all errors with their positions."""
 
 
-class Document:
+class Document(YamlReader):
     """
     A parsed workspace file.
 
@@ -65,21 +73,19 @@ class Document:
     :raises WorkspaceError: if the text is not a YAML mapping.
     """
 
+    library = _RUAMEL
+    most_values = 200_000
+
     def __init__(self, text: str, name: str, environment: Mapping[str, str] | None) -> None:
+        super().__init__()
         self.name = name
         self._environment = environment
-        self._values: dict[Location, tuple[int, int]] = {(): (1, 1)}
-        self._keys: dict[Location, tuple[int, int]] = {}
         self._problems: list[Problem] = []
         self._secrets: set[str] = set()
-        self._read_count = 0
-        #: Mappings that include the current one with `<<`, outermost first.
-        self._merging: list[MappingNode] = []
-        root = self._compose(text)
-        content = {} if root is None else self._read(root, ())
-        if not isinstance(content, dict):
+        content = self.read(text)
+        if not isinstance(content, dict | None):
             raise self.error([Problem((), "a workspace is a mapping, with keys such as elt_syncs")])
-        self.content: dict[str, Any] = content
+        self.content: dict[str, Any] = content or {}
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -88,8 +94,16 @@ class Document:
 
     def error(self, problems: Sequence[Problem]) -> WorkspaceError:
         """Return the exception for problems, sorted by their positions in the file."""
-        placed = sorted({(*self._place(problem), _where(problem.location), problem.message) for problem in problems})
-        lines = [f"{self.name}:{line}:{column}: {where}{message}" for line, column, where, message in placed]
+        placed = sorted(
+            {
+                (each.position or nearest(self.values, each.location), path_text(each.location), each.message)
+                for each in problems
+            }
+        )
+        lines = [
+            f"{self.name}:{position.line}:{position.column}: {f'{path}: ' if path else ''}{message}"
+            for position, path, message in placed
+        ]
         if len(lines) == 1:
             return WorkspaceError(lines[0])
         return WorkspaceError("\n  ".join([f"{len(lines)} things are wrong:", *lines]))
@@ -100,142 +114,45 @@ class Document:
             text = text.replace(secret, "***")
         return text
 
-    def _place(self, problem: Problem) -> tuple[int, int]:
-        """Return the line and the column of a value, or of the nearest enclosing value."""
-        if problem.at_key and problem.location in self._keys:
-            return self._keys[problem.location]
-        known = problem.location
-        while known not in self._values:
-            known = known[:-1]
-        return self._values[known]
+    def syntax_error(self, position: Position | None, message: str) -> WorkspaceError:
+        """Return the exception for text that is not YAML."""
+        place = "" if position is None else f":{position.line}:{position.column}"
+        return WorkspaceError(f"{self.name}{place}: {message}.")
 
-    def _compose(self, text: str) -> Node | None:
+    def problem(self, location: Location, position: Position, message: str) -> None:
+        """Record an error, so that all errors are reported together."""
+        self._problems.append(Problem(location, message, position))
+
+    def fatal(self, location: Location, position: Position, message: str) -> WorkspaceError:
+        """Return the exception for an error after which the rest of the file is not read."""
+        return self.error([Problem(location, message, position)])
+
+    def scalar(self, node: Any, location: Location) -> Any:
+        """Return the value of a node, with environment variables in settings."""
         try:
-            # The library raises the exceptions below for invalid YAML.
-            root: Node | None = YAML(typ="safe", pure=True).compose(text)
-        except ReaderError as error:
-            line = text.count("\n", 0, error.position) + 1
-            raise WorkspaceError(
-                f"{self.name}:{line}:1: a character that YAML does not allow: write it as an escape in double quotes."
-            ) from None
-        except MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            place = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
-            raise WorkspaceError(f"{self.name}{place}: this is no YAML: {_first_line(error.problem)}.") from None
-        except YAMLError as error:
-            raise WorkspaceError(f"{self.name}: this is no YAML: {_first_line(str(error))}.") from None
-        except RecursionError:
-            raise WorkspaceError(f"{self.name}:{_too_deep_at(text)}:1: it is nested too deep.") from None
-        return root
-
-    def _read(self, node: Node, location: Location) -> Any:
-        self._values[location] = (node.start_mark.line + 1, node.start_mark.column + 1)
-        # The nesting can also be infinite: an alias can be nested in its own anchor.
-        if len(location) > _DEEPEST:
-            raise self.error([Problem(location[:2], "it is nested too deep")])
-        self._count(location)
-        if isinstance(node, MappingNode):
-            return self._mapping(node, location)
-        if isinstance(node, SequenceNode):
-            return [self._read(each, (*location, place)) for place, each in enumerate(node.value)]
-        if isinstance(node, ScalarNode):
-            return self._scalar(node, location)
-        raise TypeError(type(node))
-
-    def _count(self, location: Location) -> None:
-        """Count a value, including those that `<<` repeats at the same location."""
-        self._read_count += 1
-        if self._read_count > _MOST_VALUES:
-            raise self.error(
-                [Problem(location[:2], f"there are more than {_MOST_VALUES:,} values, with what aliases repeat")]
-            )
-
-    def _merged(self, node: MappingNode, location: Location) -> dict[str, Any]:
-        """Return the mapping that `<<` adds at a location."""
-        line = node.start_mark.line + 1
-        if node in self._merging:
-            raise self.error([Problem(location, f"<< merges the mapping of line {line} into itself")])
-        if len(self._merging) > _DEEPEST:
-            raise self.error([Problem(location, f"<< is nested too deep: line {line}")])
-        self._count(location)
-        self._merging.append(node)
-        try:
-            return self._mapping(node, location)
-        finally:
-            self._merging.pop()
-
-    def _mapping(self, node: MappingNode, location: Location) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        for key, value in node.value:
-            if key.tag == f"{_TAG}merge":
-                for each in reversed(value.value if isinstance(value, SequenceNode) else [value]):
-                    if isinstance(each, MappingNode):
-                        merged |= self._merged(each, location)
-                    else:
-                        self._problems.append(Problem(location, "what << merges must be a mapping"))
-        own: dict[str, Any] = {}
-        for key, value in node.value:
-            if key.tag == f"{_TAG}merge":
-                continue
-            if not isinstance(key, ScalarNode) or key.tag != f"{_TAG}str":
-                self._problems.append(Problem(location, f"a key must be text: line {key.start_mark.line + 1}"))
-                continue
-            place = (*location, key.value)
-            self._keys[place] = (key.start_mark.line + 1, key.start_mark.column + 1)
-            if key.value in own:
-                self._problems.append(Problem(place, "the key stands here a second time", at_key=True))
-            own[key.value] = self._read(value, place)
-        return merged | own
-
-    def _scalar(self, node: ScalarNode, location: Location) -> Any:
-        kind = str(node.tag).removeprefix(_TAG)
-        text: str = node.value
-        try:
-            value = _SCALARS[kind](text)
+            value = _SCALARS[str(node.tag).rpartition(":")[2]](node.value)
         except (KeyError, ValueError):
-            self._problems.append(
-                Problem(location, f"there are no values such as {text[:40]!r} here: quote what is text")
-            )
+            message = f"there are no values such as {node.value[:40]!r} here: quote what is text"
+            self._problems.append(Problem(location, message))
             return None
-        return self._expanded(value, location) if isinstance(value, str) else value
-
-    def _expanded(self, text: str, location: Location) -> str:
         in_settings = SETTINGS in location[:-1]
-        if in_settings and self._environment is None:
+        if not isinstance(value, str) or (in_settings and self._environment is None):
+            return value
+        return expand_variables(value, lambda name: self._variable(name, location, in_settings=in_settings))
+
+    def _variable(self, name: str, location: Location, *, in_settings: bool) -> str:
+        if not in_settings:
+            text = f"${{{name}}}"
+            message = f"{text}: values of the environment stand in settings only; the text itself is written ${text}"
+            self._problems.append(Problem(location, message))
             return text
-
-        def value(match: re.Match[str]) -> str:
-            if match[1]:
-                return match[0][1:]
-            if not in_settings:
-                self._problems.append(
-                    Problem(
-                        location,
-                        f"{match[0]}: values of the environment stand in settings only; "
-                        f"the text itself is written ${match[0]}",
-                    )
-                )
-                return match[0]
-            found = (self._environment or {}).get(match[2])
-            if found is None:
-                self._problems.append(Problem(location, f"the environment variable {match[2]} is not set"))
-                return ""
-            if len(found) >= _SHORTEST_SECRET:
-                self._secrets.add(found)
-            return found
-
-        return _VARIABLE.sub(value, text)
-
-
-def _too_deep_at(text: str) -> int:
-    """Return the first line at which YAML is nested too deep."""
-    depth = 0
-    for event in YAML(typ="safe", pure=True).parse(text):
-        depth += isinstance(event, CollectionStartEvent)
-        depth -= isinstance(event, CollectionEndEvent)
-        if depth > _DEEPEST:
-            return int(event.start_mark.line) + 1
-    return 1
+        found = (self._environment or {}).get(name)
+        if found is None:
+            self._problems.append(Problem(location, f"the environment variable {name} is not set"))
+            return ""
+        if len(found) >= _SHORTEST_SECRET:
+            self._secrets.add(found)
+        return found
 
 
 def read(path: Path, environment: Mapping[str, str] | None = os.environ) -> Document:
@@ -260,15 +177,9 @@ def text_of(path: Path) -> str:
     except OSError as error:
         raise WorkspaceError(f"{path} can't be read: {error.strerror or error}.") from None
     try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise WorkspaceError(f"{path}:{line}:1: this is not UTF-8.") from None
-
-
-def escaped(text: str) -> str:
-    """Return text in which variables are escaped, so that it is read unchanged."""
-    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", r"$\g<0>", text)
+        return decode(content)
+    except NotUtf8Error as error:
+        raise WorkspaceError(f"{path}:{error.line}:1: {error}.") from None
 
 
 def _boolean(text: str) -> bool:
@@ -297,17 +208,3 @@ _SCALARS: dict[str, Any] = {
     "str": str,
     "value": str,
 }
-
-
-def _where(location: Location) -> str:
-    where = "".join(_parts(location)).lstrip(".")
-    return f"{where}: " if where else ""
-
-
-def _parts(location: Location) -> Iterator[str]:
-    for part in location:
-        yield f"[{part}]" if isinstance(part, int) else f".{part}"
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "it can't be read").strip().splitlines()[0]

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_datapipe.pipelines.workspace.document import Location, Problem
+from airflow_provider_datapipe.api.models.formats.yaml_reader import Location
+from airflow_provider_datapipe.pipelines.workspace.document import Problem
 from airflow_provider_datapipe.pipelines.workspace.models import (
     ELT_SYNCS,
     ORCHESTRATIONS,

@@ -158,7 +158,7 @@ def workspace_of(document: Document) -> Workspace:
     try:
         workspace = Workspace.model_validate(document.content)
     except ValidationError as error:
-        wrong = map(_problem, error.errors(include_url=False, include_input=False))
+        wrong = [_problem(document, each) for each in error.errors(include_url=False, include_input=False)]
         problems += [problem for problem in wrong if problem.location not in reported]
     else:
         if not problems:
@@ -166,10 +166,10 @@ def workspace_of(document: Document) -> Workspace:
     raise document.error(problems)
 
 
-def _problem(error: Any) -> Problem:
-    location, is_unknown = error["loc"], error["type"] == "extra_forbidden"
-    if is_unknown:
-        return Problem(location, "there is no such field", at_key=True)
+def _problem(document: Document, error: Any) -> Problem:
+    location = error["loc"]
+    if error["type"] == "extra_forbidden":
+        return Problem(location, "there is no such field", document.keys.get(location))
     message: str = error["msg"]
     return Problem(location, message.removeprefix("Value error, "))
 

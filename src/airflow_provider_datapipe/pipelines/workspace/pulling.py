@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ruamel.yaml import YAML
 from ruamel.yaml.representer import RoundTripRepresenter
 
+from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
 from airflow_provider_datapipe.pipelines.workspace.differences import (
     STREAM_OPTIONS,
     meaning,
     operation_shown,
 )
-from airflow_provider_datapipe.pipelines.workspace.document import SETTINGS, Document, escaped
+from airflow_provider_datapipe.pipelines.workspace.document import SETTINGS, Document
 from airflow_provider_datapipe.pipelines.workspace.held import Held, held_by, read_details
 from airflow_provider_datapipe.pipelines.workspace.matching import (
     Matching,
@@ -185,7 +186,7 @@ class _Writer:
         """Update a field if it differs and the service shows it."""
         if field not in now:
             return
-        if (escaped(said) if isinstance(said, str) else str(said) if field == "start_date" else said) != now[field]:
+        if (str(said) if field == "start_date" else escape_variables(said)) != now[field]:
             node[field] = now[field]
             self.changed = True
 
@@ -247,23 +248,23 @@ class _Writer:
     def _orchestration(self, held: Orchestration) -> dict[str, Any]:
         entry: dict[str, Any] = {}
         if len(self._names.orchestrations[held.name]) > 1:
-            entry["id"] = escaped(held.id)
-        entry["name"] = escaped(held.name)
+            entry["id"] = escape_variables(held.id)
+        entry["name"] = escape_variables(held.name)
         schedule = schedule_of_orchestration(held)
         if schedule is UNKNOWN:
             if self._is_new(self._matching.orchestrations, held.id):
                 self.without_schedule.append(held.name)
         else:
-            entry["cron_schedule"] = escaped(str(schedule))
+            entry["cron_schedule"] = escape_variables(str(schedule))
         return entry
 
     def _sync(self, held: EltSync) -> dict[str, Any]:
         entry: dict[str, Any] = {}
         if held.destination_schema_name is None or len(self._names.syncs[key_of_sync(held)]) > 1:
-            entry["id"] = escaped(held.id)
+            entry["id"] = escape_variables(held.id)
         entry |= self._connection(held.source_connection_id, "connection")
         if held.destination_schema_name is not None:
-            entry["destination_schema_name"] = escaped(held.destination_schema_name)
+            entry["destination_schema_name"] = escape_variables(held.destination_schema_name)
         is_new = self._is_new(self._matching.syncs, held.id)
         streams = self._held.streams.get(held.id, {})
         schema = held.destination_schema_name or held.id
@@ -286,17 +287,17 @@ class _Writer:
     def _sending(self, held: ReverseEtlSync) -> dict[str, Any]:
         entry: dict[str, Any] = {}
         if any(len(self._names.sendings[key]) > 1 for key in keys_of_sending(held)):
-            entry["id"] = escaped(held.id)
+            entry["id"] = escape_variables(held.id)
         transform = self._held.transforms.get(held.transform_id or held.source_id)
         path = None if transform is None else path_of(transform)
         if path is not None and len(self._names.transforms[path]) == 1 and _is_path(path):
-            entry["transform"] = escaped(path)
+            entry["transform"] = escape_variables(path)
         else:
-            entry["source_id"] = escaped(held.source_id)
+            entry["source_id"] = escape_variables(held.source_id)
         entry |= self._connection(held.destination_connection_id, "destination_connection")
-        entry["object_type_id"] = escaped(held.object_type_id)
+        entry["object_type_id"] = escape_variables(held.object_type_id)
         if held.operation is not None and str(held.operation.mode) in _MODES:
-            entry["operation"] = _escaped_within(operation_shown(held.operation))
+            entry["operation"] = escape_variables(operation_shown(held.operation))
         if schedule_of_sync(held) is not UNKNOWN:
             entry["sync_interval"] = held.sync_interval
         if held.orchestration_workflow_id is not None:
@@ -312,16 +313,16 @@ class _Writer:
     def _connection(self, connection_id: str, field: str) -> dict[str, Any]:
         held = self._held.connections.get(connection_id)
         if held is None or not held.label or len(self._names.connections[held.label]) > 1:
-            return {f"{field}_id": escaped(connection_id)}
-        return {f"{field}_label": escaped(held.label)}
+            return {f"{field}_id": escape_variables(connection_id)}
+        return {f"{field}_label": escape_variables(held.label)}
 
     def _called(self, orchestration_id: str | None) -> dict[str, Any]:
         if orchestration_id is None:
             return {"orchestration": None}
         held = self._held.orchestrations.get(orchestration_id)
         if held is None or len(self._names.orchestrations[held.name]) > 1:
-            return {"orchestration_id": escaped(orchestration_id)}
-        return {"orchestration": escaped(held.name)}
+            return {"orchestration_id": escape_variables(orchestration_id)}
+        return {"orchestration": escape_variables(held.name)}
 
 
 _SORTED_BY = (
@@ -342,27 +343,19 @@ def _stream(held: EltStream) -> dict[str, Any]:
     shown = held.model_dump(mode="json", include={*STREAM_OPTIONS, "sync_interval"})
     fields = STREAM_OPTIONS if schedule_of_stream(held) is UNKNOWN else (*STREAM_OPTIONS, "sync_interval")
     named = {"name": held.name, **{name: shown[name] for name in fields}}
-    escaped_all: dict[str, Any] = _escaped_within(named)
-    return escaped_all
+    entry: dict[str, Any] = escape_variables(named)
+    return entry
 
 
 def _alike(said: Any, now: Any) -> bool:
     if isinstance(said, list) and isinstance(now, list):
-        return sorted(map(escaped, said)) == sorted(now)
-    return bool((escaped(said) if isinstance(said, str) else said) == now)
+        return sorted(map(escape_variables, said)) == sorted(now)
+    return bool(escape_variables(said) == now)
 
 
 def _is_path(path: str) -> bool:
     """Return True if a path has no empty part and is therefore read unchanged."""
     return bool(path) and all(path.split("/"))
-
-
-def _escaped_within(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _escaped_within(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_escaped_within(each) for each in value]
-    return escaped(value) if isinstance(value, str) else value
 
 
 class _Representer(RoundTripRepresenter):

@@ -142,6 +142,7 @@ def test_what_make_runs(target: str, command: str) -> None:
 
 def test_the_page_tells_what_is_supported() -> None:
     page = (ROOT / "docs/compatibility.md").read_text()
-    (line,) = re.findall(r"^Airflow (.*), each in its newest patch, with Python (.*)\. The bounds", page, re.MULTILINE)
+    pattern = r"^The provider supports Airflow (.*), each in its newest patch version, with Python (.*)\. `pyproject"
+    (line,) = re.findall(pattern, page, re.MULTILINE)
     assert [re.findall(r"3\.\d+", each) for each in line] == [list(airflows()), pythons()]
     assert all(f"`{file.name}`" in page for file in airflows().values())

@@ -15,21 +15,21 @@ except ImportError as error:
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: Refusals that are about the moment, not about the request: 408 and 425.
-_PASSING = (408, 425)
+#: Temporary refusals: 408 and 425.
+_TEMPORARY = (408, 425)
 
 
 class DatapipeRetryPolicy(RetryPolicy):
     """
-    Fails at once where another try can't help, and waits as long as the service says where it can.
+    Retry policy that fails tasks at once after permanent errors, and honors the delays that the service requests.
 
-    A wrong or too weak API key, a connection that can't be used, something that does not exist, a request that breaks a
-    rule and a schedule that can't be owned stay so: the task fails with tries left. After 429 and 5xx the service's
-    ``Retry-After`` is the delay, where it gives one. All else is up to the task: ``retries``, ``retry_delay``,
-    ``retry_exponential_backoff``.
+    Permanent errors are a wrong API key, missing permissions, an invalid connection, an unknown resource, an invalid
+    request, and a schedule that cannot be paused and restored. After 429 and 5xx, the service's ``Retry-After`` is the
+    delay, if there is one. For all other errors, ``retries``, ``retry_delay`` and ``retry_exponential_backoff`` of the
+    task apply.
 
-    :param longest_delay: the longest delay that is taken from the service; a longer one becomes this.
-    :param retry_failed_runs: whether a run that failed on the service is worth another: most have a reason that stays.
+    :param longest_delay: the longest delay that the service can request; longer ones are shortened.
+    :param retry_failed_runs: True to retry tasks whose run failed on the service. Most of these runs fail again.
 
     .. seealso:: Airflow's ``retry_policy``, which every task has; set it in ``default_args`` for a whole DAG.
     """
@@ -47,8 +47,8 @@ class DatapipeRetryPolicy(RetryPolicy):
         Decide about one failure.
 
         :param exception: the exception of the task.
-        :param try_number: which try it was, from 1.
-        :param max_tries: how many there may be.
+        :param try_number: number of the try, from 1.
+        :param max_tries: maximum number of tries.
         :param context: Airflow's context.
         """
         from airflow_provider_datapipe.api import errors
@@ -58,10 +58,10 @@ class DatapipeRetryPolicy(RetryPolicy):
         from airflow_provider_datapipe.webhook.delivery import IngestError
 
         if isinstance(exception, IngestError) and exception.__cause__ is not None:
-            # It says how far it came; why it came no further is behind it.
+            # IngestError reports the progress; its cause is the failure.
             exception = exception.__cause__
 
-        stays = (
+        permanent = (
             errors.AuthenticationError,
             errors.ConfigurationError,
             errors.InvalidInputError,
@@ -71,15 +71,15 @@ class DatapipeRetryPolicy(RetryPolicy):
             NameLookupError,
             NotHoldableError,
         )
-        passes = isinstance(exception, errors.ApiError) and exception.status in _PASSING
-        if isinstance(exception, stays) and not passes:
-            return RetryDecision.fail(f"{type(exception).__name__}: another try would end the same way.")
+        is_temporary = isinstance(exception, errors.ApiError) and exception.status in _TEMPORARY
+        if isinstance(exception, permanent) and not is_temporary:
+            return RetryDecision.fail(f"{type(exception).__name__}: another try would fail as well.")
         if isinstance(exception, RunFailedError) and not self.retry_failed_runs:
-            return RetryDecision.fail("The run failed on the service; retry_failed_runs is off.")
+            return RetryDecision.fail("The run failed on the service, and retry_failed_runs is False.")
         asked = exception.retry_after if isinstance(exception, errors.ApiError) else None
         if asked is not None:
             delay = min(timedelta(seconds=asked), self.longest_delay)
-            return RetryDecision.retry(delay, f"The service asks to wait {delay.total_seconds():.0f} s.")
+            return RetryDecision.retry(delay, f"The service requests a delay of {delay.total_seconds():.0f} s.")
         return RetryDecision.default()
 
     def serialize(self) -> dict[str, Any]:
@@ -88,5 +88,5 @@ class DatapipeRetryPolicy(RetryPolicy):
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> DatapipeRetryPolicy:
-        """Make it again from what :meth:`serialize` gave."""
+        """Return the policy that :meth:`serialize` serialized."""
         return cls(longest_delay=timedelta(seconds=data["longest_delay"]), retry_failed_runs=data["retry_failed_runs"])

@@ -145,7 +145,7 @@ def test_retry_after_timeout_resumes_the_same_run(*, deferrable: bool, service: 
     service.runs({"minimum_duration": 1})
     memory = Memory()
     arguments: dict[str, Any] = {"task_id": "t", "stream_id": "sync.a", "deferrable": deferrable}
-    with pytest.raises(RunTimeoutError, match="may still be going"):
+    with pytest.raises(RunTimeoutError, match="may still be active"):
         run(EltStreamRunOperator(timeout=0.3, **arguments), memory)
     assert memory.kept
     assert not run(EltStreamRunOperator(**arguments), memory)["attached"]
@@ -175,7 +175,7 @@ def test_on_kill_logs_the_running_run_and_disables_by_policy(
         caplog.clear()
         kill()
         # Airflow logs to standard output here; a trigger logs through the standard library.
-        assert "goes on, because the service can't cancel runs" in capsys.readouterr().out + caplog.text
+        assert "continues, because the service cannot cancel runs" in capsys.readouterr().out + caplog.text
         assert httpx.get(sync, headers=service.headers).json()["enabled"] == (policy == "leave")
 
 

@@ -22,7 +22,7 @@ MOVED = ("moved_while_going", "moved_and_over")
 AGAIN = ("again_deferred",)
 CLEARED = ("cleared_deferred", "cleared_blocking")
 EVICTED = "evicted_blocking"
-GOES_ON = "goes on, because the service can't cancel runs"
+CONTINUES = "continues, because the service cannot cancel runs"
 SYNCS = [f"failed_{how}_{policy}" for how in ("deferred", "blocking") for policy in ("leave", "disable")]
 MARKED = [*SYNCS, "success_deferred_disable"]
 TIMED_OUT = [f"timeout_{how}_{policy}" for how in ("deferred", "blocking") for policy in ("leave", "disable")]
@@ -78,7 +78,7 @@ class Play:
         if EVICTED not in self._acted and self._waits(task, journal):
             self._airflow.kill_task(task, signal.SIGTERM)
             self._acted[EVICTED] = journal.last
-        elif GOES_ON in self._airflow.log_tail(DAG, self.run_id, task):
+        elif CONTINUES in self._airflow.log_tail(DAG, self.run_id, task):
             self._held.release(EVICTED)
 
     def _waits(self, task: TaskInstance, journal: Journal, *, after: int = 0) -> bool:
@@ -161,7 +161,7 @@ def test_a_cleared_waiting_task_continues_its_run(task_id: str, story: Play) -> 
 
 def test_a_worker_shutdown_logs_the_run_and_keeps_its_schedule(story: Play) -> None:
     (run,) = story.journal.runs(EVICTED)
-    assert f"run {run['run_id']} {GOES_ON}" in story.log(EVICTED)
+    assert f"run {run['run_id']} {CONTINUES}" in story.log(EVICTED)
     assert EVICTED in story.enabled
     # Nothing but the signal came: it could wait to the end.
     assert story.tasks[EVICTED].state == "success"
@@ -172,7 +172,7 @@ def test_a_task_that_a_person_stops_says_which_run_goes_on(task_id: str, story: 
     (run,) = story.journal.runs(task_id)
     assert run["finished_at"] is None
     assert story.tasks[task_id].state == task_id.partition("_")[0]
-    assert f"run {run['run_id']} {GOES_ON}" in story.log(task_id)
+    assert f"run {run['run_id']} {CONTINUES}" in story.log(task_id)
     assert (task_id in story.enabled) == task_id.endswith("leave")
 
 
@@ -185,9 +185,9 @@ def test_a_task_whose_time_is_over_says_which_run_goes_on(task_id: str, story: P
     if "deferred" in task_id:
         assert "did not end in time" in reported
         assert run["run_id"] in reported
-        assert "The run may still be going: look at it in the service" in reported
+        assert "The run may still be active: check it in the service" in reported
     else:
-        assert f"run {run['run_id']} {GOES_ON}" in reported
+        assert f"run {run['run_id']} {CONTINUES}" in reported
     assert (task_id in story.enabled) == task_id.endswith("leave")
 
 
@@ -197,7 +197,7 @@ def test_a_trigger_that_is_moved_stops_nothing(task_id: str, story: Play) -> Non
     # Airflow takes the move for a person's deed.
     assert "invoking on_kill" in first
     assert "invoking on_kill" not in second
-    assert "goes on" not in story.log(task_id)
+    assert CONTINUES not in story.log(task_id)
     assert task_id in story.enabled
     assert story.tasks[task_id].state == "success"
     assert story.tasks[task_id].try_number == 1

@@ -87,7 +87,7 @@ def failure_of(context: Any, *, show_records: int = 3) -> Failure:
     :param show_records: number of rejected records to show; 0 for none.
     """
     if context.get("deadline") is not None:
-        return Failure(_what(context), "It was not over in time.", happened="missed its deadline")
+        return Failure(_what(context), "It did not end in time.", happened="missed its deadline")
     error = _error_of(context)
     if _is_of_dag_run(context):
         # The task instance of such a context is the one that ended last. It may have succeeded.
@@ -165,8 +165,8 @@ def _error_of(context: Any) -> str:
     if error:
         return str(error)
     if reason := context.get("reason"):
-        return f"Airflow says: {reason}."
-    return "Airflow ended it, and gives no reason: its process may have been killed. A run on the service goes on."
+        return f"Reason from Airflow: {reason}."
+    return "Airflow ended the task without a reason: its process may have been killed. A run on the service continues."
 
 
 def _runs(batch: Batch | None, instance: Any) -> Iterator[str]:
@@ -184,8 +184,8 @@ def _batch_lines(batch: Batch) -> Iterator[str]:
     for end in batch.ended:
         yield from _result_lines(build_run_result(end))
     for reference in batch.waiting:
-        run = f"run {reference.run_id}" if reference.run_id else "the run that was asked for"
-        yield f"{KINDS[reference.kind].noun} {reference.name}: {run} was not over yet, and goes on."
+        run = f"run {reference.run_id}" if reference.run_id else "the requested run"
+        yield f"{KINDS[reference.kind].noun} {reference.name}: {run} had not ended, and continues."
 
 
 def _result_lines(result: Any) -> Iterator[str]:

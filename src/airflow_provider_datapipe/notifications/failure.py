@@ -55,7 +55,7 @@ class DatapipeFailureNotifier(BaseNotifier):
     ) -> None:
         super().__init__(context=context)
         if http_conn_id is None and notifier is None:
-            raise ValueError("give http_conn_id, notifier or both: else nobody would be told")
+            raise ValueError("set http_conn_id, notifier or both: otherwise no message is sent")
         check_range("timeout", timeout)
         if show_records < 0:
             raise ValueError(f"show_records must be 0 or more, not {show_records}")

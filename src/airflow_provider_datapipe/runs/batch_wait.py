@@ -84,22 +84,22 @@ class BatchWait:
         if watch not in self._targets:
             return []
         batch, blocked = self._batch, self._targets.pop(watch)
-        in_vain = end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT)
-        self._was_answered = not in_vain
+        is_failed = end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT)
+        self._was_answered = not is_failed
         if blocked is None:
             batch.ended.append(end)
-        elif in_vain:
+        elif is_failed:
             reference = RunRef.to(batch.kind, blocked)
-            detail = f"the run before it, {end.reference.run_id}, was waited for in vain ({end.reason})"
+            detail = f"the wait for the run before it, {end.reference.run_id}, failed ({end.reason})"
             batch.ended.append(WaitOutcome(WaitOutcomeReason.NOT_STARTED, reference, Outcome.FAILED, detail=detail))
         else:
             # The run in the way has ended, with any outcome.
             batch.queued.insert(0, blocked)
-        if not in_vain:
+        if not is_failed:
             return []
         # The service cannot be reached or the deadline has passed: do not start further runs.
         others = {watch: target for watch, target in self._targets.items() if target}
-        reason = f"another run was waited for in vain ({end.reason})"
+        reason = f"the wait for another run failed ({end.reason})"
         batch.give_up([*batch.queued, *others.values()], reason)
         for other in others:
             del self._targets[other]

@@ -34,7 +34,7 @@ def fingerprint(authorize_url: str) -> str:
 
 
 def may_be(connection: Connection, integration_id: str, label: str) -> bool:
-    """Return True if a connection may be the one that a bridge creates. Not all services show both fields."""
+    """Return True if a bridge may have created a connection. Not all services show both fields."""
     return connection.integration_id in (None, integration_id) and connection.label in (None, label)
 
 
@@ -79,7 +79,7 @@ class Bridge:
         given = parse_rendered(value)
         needed = ("integration_id", "label", "expires_at")
         if not isinstance(given, Mapping) or not all(isinstance(given.get(name), str) for name in needed):
-            raise ValueError("bridge must be the result of a ConnectionBridgeCreateOperator, or the text of it")
+            raise ValueError("bridge must be the result of a ConnectionBridgeCreateOperator, or its text")
         known = {one.name: given[one.name] for one in fields(cls) if one.name in given}
         return replace(cls(**known), known_connection_ids=tuple(known.get("known_connection_ids") or ()))
 
@@ -97,7 +97,7 @@ async def authorized(bridge: Bridge, now: datetime) -> str | None:
     if found is None and now >= bridge.end:
         raise BridgeExpiredError(
             f"The bridge for {bridge.label!r} ({bridge.integration_id}) ended at {bridge.end:%Y-%m-%d %H:%M:%S %Z}, "
-            "and it does not show that anybody has authorized. Clear the task that made it, for another one."
+            "and no user has authorized the connection with it. Clear the task that created it to create another one."
         )
     return found
 
@@ -111,8 +111,8 @@ async def _new(bridge: Bridge) -> str | None:
     ]
     if len(found) > 1:
         raise BridgeError(
-            f"{len(found)} connections may be the one that the bridge for {bridge.label!r} made: "
-            f"{', '.join(found[:_LISTED])}. Give each bridge a label of its own."
+            f"{len(found)} connections may have been created by the bridge for {bridge.label!r}: "
+            f"{', '.join(found[:_LISTED])}. Use a different label for each bridge."
         )
     return found[0] if found else None
 
@@ -121,12 +121,12 @@ async def _again(bridge: Bridge, connection_id: str, now: datetime) -> str | Non
     """Return the ID of the connection if the bridge disappeared before it expired, because then it was used."""
     if bridge.fingerprint is None:
         raise BridgeError(
-            f"The service's list of bridges does not show the one for connection {connection_id}, so nobody can tell "
-            "when that was authorized again."
+            f"The service's list of bridges does not show the bridge for connection {connection_id}, so "
+            "the time of its next authorization is unknown."
         )
     listed = await list_all(replace(connections.list_(), once=True))
     if connection_id not in [one.id for one in listed]:
-        raise BridgeError(f"Connection {connection_id} is gone, so it can't be authorized again.")
+        raise BridgeError(f"Connection {connection_id} no longer exists, so it cannot be authorized again.")
     active = (await send(replace(connection_bridges.list_(), once=True))).data
     open_now = {fingerprint(one.authorize_url) for one in active if one.authorize_url}
     if bridge.fingerprint in open_now or now >= bridge.end - _CLOCKS:

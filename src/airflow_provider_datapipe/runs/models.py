@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Self, TypedDict
+from typing import Any, TypedDict
 
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.serialization import from_json, to_json
+from airflow_provider_datapipe.runs.serialization import JsonData
 
 #: The most durations of earlier runs that are kept.
 KEPT_DURATIONS = 20
@@ -48,7 +48,7 @@ class RunResult(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class RunTarget:
+class RunTarget(JsonData):
     """
     Resource to run.
 
@@ -63,18 +63,9 @@ class RunTarget:
     options: dict[str, Any] = field(default_factory=dict)
     sync_id: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return to_json(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return what :meth:`as_dict` of any version returned."""
-        return from_json(cls, data)
-
 
 @dataclass(frozen=True, slots=True)
-class RunRef:
+class RunRef(JsonData):
     """
     Reference to a run.
 
@@ -121,15 +112,6 @@ class RunRef:
         :param known: further attributes of the reference.
         """
         return cls(kind, target.resource_id, target.name, sync_id=target.sync_id, **known)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return to_json(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return what :meth:`as_dict` of any version returned."""
-        return from_json(cls, data)
 
 
 @dataclass(frozen=True, slots=True)

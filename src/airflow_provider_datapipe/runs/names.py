@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import connections, elt_streams, elt_syncs, orchestrations, transforms
 from airflow_provider_datapipe.api.errors import DatapipeError
@@ -16,6 +16,15 @@ from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.flows import list_all, send
 
 T = TypeVar("T")
+
+
+class _Resource(Protocol):
+    @property
+    def id(self) -> str:
+        """ID of the resource."""
+
+
+R = TypeVar("R", bound=_Resource)
 
 #: The most similar names in an error.
 _LISTED = 5
@@ -40,20 +49,33 @@ def near_matches(wanted: str, known: Iterable[str]) -> list[str]:
     return [by_folded[match] for match in matches]
 
 
-def _one(what: str, wanted: str, found: Sequence[T], known: Sequence[T], describe: Callable[[T], str]) -> T:
+def _one(what: str, wanted: str, found: Sequence[T], described: Sequence[str], known: Iterable[str]) -> T:
+    """
+    Return the only resource with a name.
+
+    :param what: noun for messages.
+    :param wanted: the name.
+    :param found: the resources that have the name.
+    :param described: a distinct text for each of them, for the error if there are several.
+    :param known: names of all resources, for the error if there is none.
+    """
     if len(found) == 1:
         return found[0]
     if found:
-        listed = ", ".join(sorted(describe(item) for item in found)[:_LISTED])
-        raise AmbiguousNameError(
-            f"{wanted!r} is the name of more than one {what}: {listed}. Say which, or give the id."
-        )
-    names = sorted({describe(item) for item in known})
+        listed = ", ".join(sorted(described)[:_LISTED])
+        raise AmbiguousNameError(f"{wanted!r} is the name of more than one {what}: {listed}. Use the ID.")
+    names = sorted(set(known))
     if near := near_matches(wanted, names):
         hint = f"Did you mean {' or '.join(near)}?"
     else:
-        hint = f"There is {', '.join(names[:_LISTED])}." if names else "There are none at all."
+        hint = f"There is {', '.join(names[:_LISTED])}." if names else "There are none."
     raise UnknownNameError(f"There is no {what} named {wanted!r}. {hint}")
+
+
+def _named(what: str, wanted: str, known: Sequence[R], name_of: Callable[[R], str | None]) -> R:
+    """Return the only resource with a name, which :func:`name_of` returns."""
+    found = [each for each in known if name_of(each) == wanted]
+    return _one(what, wanted, found, [each.id for each in found], filter(None, map(name_of, known)))
 
 
 async def find_connection(label: str) -> Connection:
@@ -64,11 +86,7 @@ async def find_connection(label: str) -> Connection:
     :raises NameLookupError: if no connection or several connections have the label.
     """
     known = await list_all(connections.list_())
-    found = [connection for connection in known if connection.label == label]
-    if len(found) > 1:
-        return _one("connection", label, found, known, lambda item: item.id)
-    labelled = [connection for connection in known if connection.label]
-    return _one("connection", label, found, labelled, lambda item: str(item.label))
+    return _named("connection", label, known, lambda each: each.label)
 
 
 async def find_elt_sync(destination_schema_name: str, connection_id: str | None = None) -> EltSync:
@@ -80,11 +98,7 @@ async def find_elt_sync(destination_schema_name: str, connection_id: str | None 
     :raises NameLookupError: if no sync or several syncs load into the schema.
     """
     known = await list_all(elt_syncs.list_(connection_id=connection_id))
-    found = [sync for sync in known if sync.destination_schema_name == destination_schema_name]
-    if len(found) > 1:
-        return _one("ELT sync", destination_schema_name, found, known, lambda item: item.id)
-    named = [sync for sync in known if sync.destination_schema_name]
-    return _one("ELT sync", destination_schema_name, found, named, lambda item: str(item.destination_schema_name))
+    return _named("ELT sync", destination_schema_name, known, lambda each: each.destination_schema_name)
 
 
 async def streams_of(sync_id: str) -> list[EltStream]:
@@ -110,9 +124,7 @@ async def find_stream(sync_id: str, name: str) -> EltStream:
     :raises NotFoundError: if the sync does not exist.
     :raises NameLookupError: if no stream or several streams of the sync have the name.
     """
-    streams = await streams_of(sync_id)
-    found = [stream for stream in streams if stream.name == name]
-    return _one(f"stream of ELT sync {sync_id}", name, found, streams, lambda stream: stream.name)
+    return _named(f"stream of ELT sync {sync_id}", name, await streams_of(sync_id), lambda each: each.name)
 
 
 async def find_orchestration(name: str) -> Orchestration:
@@ -122,11 +134,7 @@ async def find_orchestration(name: str) -> Orchestration:
     :param name: exact name of the orchestration.
     :raises NameLookupError: if no orchestration or several orchestrations have the name.
     """
-    known = await list_all(orchestrations.list_())
-    found = [orchestration for orchestration in known if orchestration.name == name]
-    if len(found) > 1:
-        return _one("orchestration", name, found, known, lambda item: item.id)
-    return _one("orchestration", name, found, known, lambda item: item.name)
+    return _named("orchestration", name, await list_all(orchestrations.list_()), lambda each: each.name)
 
 
 async def find_transform(name: str, folder_path: str | None = None) -> Transform:
@@ -138,10 +146,12 @@ async def find_transform(name: str, folder_path: str | None = None) -> Transform
     :raises NameLookupError: if no transform or several transforms have the name.
     """
     named = await list_all(transforms.list_(name=name, folder_path=folder_path))
-    found = [
-        transform for transform in named if transform.name == name and folder_path in (None, transform.folder_path)
-    ]
+    found = [each for each in named if each.name == name and folder_path in (None, each.folder_path)]
     # Other transforms are needed only for the error message.
-    known = named if found else (await list_all(transforms.list_()))
+    known = named if found else await list_all(transforms.list_())
     wanted = name if folder_path is None else f"{folder_path}/{name}"
-    return _one("transform", wanted, found, known, lambda item: f"{item.folder_path}/{item.name}".lstrip("/"))
+    return _one("transform", wanted, found, _paths(found), _paths(known))
+
+
+def _paths(listed: Iterable[Transform]) -> list[str]:
+    return [f"{each.folder_path}/{each.name}".lstrip("/") for each in listed]

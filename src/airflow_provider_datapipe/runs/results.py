@@ -25,7 +25,7 @@ from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 
 #: The most failed records in a message.
 QUOTED_RECORDS = 3
-_GOES_ON = "The run may still be going: look at it in the service before this task is run again."
+_MAY_BE_ACTIVE = "The run may still be active: check it in the service before this task runs again."
 
 
 def build_run_result(end: WaitOutcome) -> RunResult:
@@ -120,12 +120,12 @@ def exception_for(
         case Outcome.CANCELED:
             error = RunCanceledError(f"{what}: the run was canceled in the service{_reason(result)}.{run}")
         case Outcome.FAILED:
-            reason = _reason(result) or ".\nThe service gives no reason: look at the run in the service"
+            reason = _reason(result) or ".\nThe service reports no reason: check the run in the service"
             error = RunFailedError(f"{what}: the run failed{reason}.{run}")
         case _:
             error = RunUnknownError(
                 f"{what}: the run ended with the unknown status {result['status']!r}, which does not count as "
-                f"success.{run}\nLook at the run in the service, and for a newer version of the provider."
+                f"success.{run}\nCheck the run in the service, and check for a newer version of the provider."
             )
     return error
 
@@ -144,18 +144,18 @@ def _partial(result: RunResult, what: str, run: str, allowed: int, *, retries: b
 def _unfinished(end: WaitOutcome, what: str, run: str) -> RunError:
     detail = (end.detail or "").rstrip(".")
     if end.reason is WaitOutcomeReason.TIMEOUT:
-        return RunTimeoutError(f"{what}: the run did not end in time; it is {end.outcome}.{run}\n{_GOES_ON}")
+        return RunTimeoutError(f"{what}: the run did not end in time; it is {end.outcome}.{run}\n{_MAY_BE_ACTIVE}")
     if end.reason is WaitOutcomeReason.NOT_SCHEDULED:
         return RunNotScheduledError(
-            f"{what}: a run was requested, but none was scheduled {detail}.\nLook at the schedule of its source in the "
-            "service; a run may still begin."
+            f"{what}: a run was requested, but none was scheduled {detail}.\nCheck the schedule of its source in the "
+            "service; a run may still start."
         )
     if end.reason is WaitOutcomeReason.LOST_CONTACT:
-        return LostContactError(f"{what}: contact with the service was lost {detail}.{run}\n{_GOES_ON}")
+        return LostContactError(f"{what}: contact with the service was lost {detail}.{run}\n{_MAY_BE_ACTIVE}")
     if end.reason is WaitOutcomeReason.VANISHED:
         return RunVanishedError(
-            f"{what}: the service no longer knows the run.{run}\nIt gave {detail}.\nLook whether it was deleted in the "
-            "service, and whether the connection names the right account."
+            f"{what}: the service no longer knows the run.{run}\nIt returned {detail}.\nCheck that the run was not "
+            "deleted in the service, and that the connection belongs to the right account."
         )
     return RunFailedError(f"{what}: the service did not start a run: {detail}.")
 

@@ -49,8 +49,8 @@ def parse_time(name: str, value: object) -> datetime:
             moment = datetime.fromisoformat(value.strip())
         except ValueError:
             raise ValueError(
-                f"{name} is no moment: {value!r}. Give an ISO 8601 time with its offset, such as "
-                "'2026-01-31T00:00:00+00:00', or look at what its template renders to."
+                f"{name} is not a time: {value!r}. Use an ISO 8601 time with its offset, such as "
+                "'2026-01-31T00:00:00+00:00', or check the result of its template."
             ) from None
     if not isinstance(moment, datetime):
         raise ValueError(f"{name} must be a time or its ISO 8601 text, not {value!r}")  # noqa: TRY004 - one class for both

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-T = TypeVar("T")
+from typing import Any, Self
 
 
-def to_json(instance: DataclassInstance) -> dict[str, Any]:
-    """
-    Return the fields of a dataclass that differ from their defaults: an earlier version may not know the others.
+class JsonData:
+    """Base of dataclasses whose values fit into JSON."""
 
-    :param instance: a dataclass whose values fit into JSON.
-    """
-    values = {field: getattr(instance, field.name) for field in fields(instance)}
-    return {field.name: value for field, value in values.items() if value != _default(field)}
+    __slots__ = ()
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields that differ from their defaults: an earlier version may not know the others."""
+        values = {field: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        return {field.name: value for field, value in values.items() if value != _default(field)}
 
-def from_json(cls: type[T], data: dict[str, Any]) -> T:
-    """
-    Return the dataclass that :func:`to_json` of any version returned. Ignore fields that only a later version has.
-
-    :param cls: the dataclass.
-    :param data: its fields.
-    """
-    known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # a dataclass
-    return cls(**{name: value for name, value in data.items() if name in known})
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return the instance that :meth:`as_dict` of any version returned. Ignore fields of later versions."""
+        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # a dataclass
+        return cls(**{name: value for name, value in data.items() if name in known})
 
 
 def _default(field: Field[Any]) -> Any:

@@ -20,10 +20,10 @@ async def stop(batch: Batch, *, disable: bool) -> list[str]:
     done: dict[str, str | None] = {}
     for reference in batch.waiting:
         run = f"run {reference.run_id}" if reference.run_id else "the run that was requested"
-        again = "goes on with it" if kind.is_found_again else "starts another"
+        again = "continues with it" if kind.is_found_again else "starts another one"
         line = (
-            f"{kind.noun} {reference.name}: {run} goes on, because the service can't cancel runs. Look at it in the "
-            f"service; this task, run again, {again}."
+            f"{kind.noun} {reference.name}: {run} continues, because the service cannot cancel runs. Check it in the "
+            f"service; if this task runs again, it {again}."
         )
         if disable:
             try:

@@ -45,7 +45,7 @@ def rendered_text(field: str, value: Any) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise ValueError(
-        f"{field} must be a text, not {type(value).__name__}; in a DAG that renders native objects, put quotes within "
+        f"{field} must be text, not {type(value).__name__}; in a DAG that renders native objects, put quotes within "
         "the quotes"
     )
 
@@ -58,7 +58,7 @@ def required(name: str, value: str | None) -> str:
     """
     read = rendered_text(name, value)
     if not read or read == "None":
-        raise ValueError(f"{name} is empty: give a value, or look at what its template renders to")
+        raise ValueError(f"{name} is empty: set a value, or check the result of its template")
     return read
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.retry import honored
@@ -16,7 +16,7 @@ from airflow_provider_datapipe.runs.missing_runs import GRACE, MissingRun, is_mi
 from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.poll_interval import RunDurations, next_poll
-from airflow_provider_datapipe.runs.serialization import from_json, to_json
+from airflow_provider_datapipe.runs.serialization import JsonData
 from airflow_provider_datapipe.runs.worker_wait import DENSE_SECONDS, is_short
 
 _NOTHING_KNOWN = RunDurations()
@@ -29,7 +29,7 @@ _STALE_LIMIT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class WaitPolicy:
+class WaitPolicy(JsonData):
     """
     Poll interval and time limits of a wait.
 
@@ -54,15 +54,6 @@ class WaitPolicy:
     slowest: float = 60.0
     first_interval: float | None = None
     missing_grace: float = GRACE
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return to_json(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return what :meth:`as_dict` of any version returned."""
-        return from_json(cls, data)
 
 
 class WaitOutcomeReason(StrEnum):

@@ -88,7 +88,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         self._polled: tuple[Condition, SensorBackoff] | None = None
         self._kept: dict[str, Any] | None = None
         # Result of the last poll: description, active run, and the time before which the service must not be polled.
-        self._said = "no answer so far"
+        self._description = "no answer so far"
         self._running: RunRef | None = None
         self._poll_after: float | None = None
         if start_from_trigger:
@@ -119,7 +119,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         from airflow_provider_datapipe.runs.missing_runs import is_missing
 
         self._restore(context)
-        condition, patience = self._polling()
+        condition, backoff = self._polling()
         if not hasattr(self, ADDRESS):
             # Before the poll, so that the link is shown also if the poll fails.
             self._show_link(hook, context)
@@ -127,11 +127,12 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
             check = hook.run(condition.check(time.time()))
         except DatapipeError as error:
             self._show_link(hook, context)
-            if patience.is_final(error, time.time()):
+            if backoff.is_final(error, time.time()):
                 raise
-            pause = patience.failed(error, time.time(), self.poke_interval)
-            self._said, self._running, self._poll_after = first_line(error).rstrip("."), None, time.time() + pause
-            if line := patience.contact_line(error, time.time()):
+            pause = backoff.failed(error, time.time(), self.poke_interval)
+            self._description = first_line(error).rstrip(".")
+            self._running, self._poll_after = None, time.time() + pause
+            if line := backoff.contact_line(error, time.time()):
                 self.log.log(*line)
             self._save(context)
             if not (self._is_rescheduled and is_missing(error)):
@@ -139,17 +140,17 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
             # The next poke runs in another process, which does not know this answer.
             time.sleep(pause)
             return self._poke(hook, context)
-        patience.answered(time.time())
-        if line := patience.contact_line(None, time.time()):
+        backoff.answered(time.time())
+        if line := backoff.contact_line(None, time.time()):
             self.log.log(*line)
         self._show_link(hook, context, check)
-        self._said, self._poll_after = check.said, None
+        self._description, self._poll_after = check.description, None
         self._running = check.awaited if check.is_running else None
         if not check.is_met:
             self._save(context)
-            self.log.info("Not yet: %s.", check.said)
+            self.log.info("Not yet: %s.", check.description)
             return False
-        return PokeReturnValue(is_done=True, xcom_value=self._judged(hook, check))
+        return PokeReturnValue(is_done=True, xcom_value=self._task_result(hook, check))
 
     def execute(self, context: Context) -> Any:
         """Poke once, then defer or continue to poke."""
@@ -161,7 +162,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         if isinstance(done, PokeReturnValue):
             return done.xcom_value
         if time.time() >= deadline:
-            self._time_out(f"Time is over: {self._said}.")
+            self._time_out(f"Time is over: {self._description}.")
         return self._wait_in_triggerer(deadline)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -182,7 +183,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
                 check = Check.from_dict(event["check"])
                 with contextlib.closing(self._hook()) as hook:
                     self._show_link(hook, context, check)
-                    return self._judged(hook, check)
+                    return self._task_result(hook, check)
             if status not in ("again", "timeout"):
                 raise LostContactError(str(event.get("message") or f"the trigger gave {status!r}"))
             # Repeat the poll that failed in the trigger: it raises the error, or succeeds.
@@ -190,9 +191,9 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         if isinstance(done, PokeReturnValue):
             return done.xcom_value
         if status == "timeout":
-            self._time_out(f"Time is over: {event.get('said')}.")
+            self._time_out(f"Time is over: {event.get('description')}.")
         deadline = event.get("deadline") or deadline_of(self, context, self.timeout)
-        return self._wait_in_triggerer(deadline, patient=True)
+        return self._wait_in_triggerer(deadline, retries_final_errors=True)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
         """Resume after the deferral. If Airflow ended it after ``execution_timeout``, raise AirflowTaskTimeout."""
@@ -274,19 +275,19 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
             timeout=timedelta(seconds=min(limits)),
         )
 
-    def _wait_in_triggerer(self, deadline: float, *, patient: bool = False) -> NoReturn:
+    def _wait_in_triggerer(self, deadline: float, *, retries_final_errors: bool = False) -> NoReturn:
         from airflow_provider_datapipe.operators.deferral import DEFERRED, hold_arguments
         from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 
-        condition, patience = self._polling()
+        condition, backoff = self._polling()
         trigger = DatapipeConditionTrigger(
             self.condition,
             self.datapipe_conn_id,
             self.poke_interval,
             deadline,
-            patient,
+            retries_final_errors,
             poll_after=self._poll_after,
-            lost_since=patience.lost_since,
+            lost_since=backoff.lost_since,
             **hold_arguments(self),
             **condition.fields,
         )
@@ -320,22 +321,22 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         if kept and kept["try_number"] == _try_number(context):
             self._kept = kept
             since = kept["failing_since"]
-            patience = SensorBackoff(since or time.time(), polled_before=kept["was_answered"], lost_since=since)
-            patience.was_answered = kept["was_answered"]
-            self._polled = (condition_of(self.condition, kept["fields"]), patience)
+            backoff = SensorBackoff(since or time.time(), polled_before=kept["was_answered"], lost_since=since)
+            backoff.was_answered = kept["was_answered"]
+            self._polled = (condition_of(self.condition, kept["fields"]), backoff)
 
     def _save(self, context: Context) -> None:
         """Store the state for the next poll. Airflow before 3.3 has no task state."""
         store: AirflowTaskStateStore | None = context.get("task_state_store")
         if not self.reschedule or store is None:
             return
-        condition, patience = self._polling()
+        condition, backoff = self._polling()
         before = self._kept or {}
         state = {
             "try_number": _try_number(context),
             "fields": condition.fields,
-            "was_answered": patience.was_answered,
-            "failing_since": patience.lost_since,
+            "was_answered": backoff.was_answered,
+            "failing_since": backoff.lost_since,
         }
         if state != before:
             store.set(_STATE, state)
@@ -362,7 +363,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
 
         return DatapipeHook(self.datapipe_conn_id)
 
-    def _judged(self, hook: DatapipeHook, check: Check) -> Any:
+    def _task_result(self, hook: DatapipeHook, check: Check) -> Any:
         """Return the result of the sensor, or skip or fail the task."""
         from airflow.providers.common.compat.sdk import AirflowSkipException
 
@@ -372,8 +373,8 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
 
         condition, _ = self._polling()
         explained = replace(check, ends=tuple(hook.run(explain(end)) for end in check.ends))
-        self.log.info("%s", "\n".join(condition_lines(check.said, explained.ends)))
-        result, error = condition.verdict(explained)
+        self.log.info("%s", "\n".join(condition_lines(check.description, explained.ends)))
+        result, error = condition.task_result(explained)
         if error is None:
             return result
         # soft_fail applies to failed runs, not to a loss of contact.

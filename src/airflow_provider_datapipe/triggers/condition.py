@@ -41,7 +41,7 @@ class DatapipeConditionTrigger(BaseTrigger):
     :param datapipe_conn_id: ID of the Airflow connection.
     :param poll_interval: seconds between two polls.
     :param deadline: time at which the wait ends, in seconds since the epoch; None if Airflow ends it.
-    :param patient: True to poll again also after errors that look final, because the worker has already repeated the
+    :param retries_final_errors: True to poll again after permanent errors as well, because the worker has repeated the
         poll without such an error.
     :param deferred_at: time of the deferral, in seconds since the epoch; None if the event can be sent at once.
     :param minimum_deferral_time: seconds from the deferral to the event, at least.
@@ -57,7 +57,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         datapipe_conn_id: str,
         poll_interval: float = 60.0,
         deadline: float | None = None,
-        patient: bool = False,
+        retries_final_errors: bool = False,
         *,
         deferred_at: float | None = None,
         minimum_deferral_time: float = 0.0,
@@ -70,7 +70,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         self.datapipe_conn_id = datapipe_conn_id
         self.poll_interval = poll_interval
         self.deadline = deadline
-        self.patient = patient
+        self.retries_final_errors = retries_final_errors
         self.deferred_at = deferred_at
         self.minimum_deferral_time = minimum_deferral_time
         self.poll_after = poll_after
@@ -93,7 +93,7 @@ class DatapipeConditionTrigger(BaseTrigger):
                 "datapipe_conn_id": self.datapipe_conn_id,
                 "poll_interval": self.poll_interval,
                 "deadline": self.deadline,
-                "patient": self.patient,
+                "retries_final_errors": self.retries_final_errors,
                 **serialized_hold(self.deferred_at, self.minimum_deferral_time),
                 **({} if self.poll_after is None else {"poll_after": self.poll_after}),
                 **({} if self.lost_since is None else {"lost_since": self.lost_since}),
@@ -124,8 +124,8 @@ class DatapipeConditionTrigger(BaseTrigger):
         """Write a line to the task log. The logger is created when it is first used."""
         self.log.log(level, line)
 
-    def _log_contact(self, patience: SensorBackoff, error: DatapipeError | None = None) -> None:
-        if line := patience.contact_line(error, time.time()):
+    def _log_contact(self, backoff: SensorBackoff, error: DatapipeError | None = None) -> None:
+        if line := backoff.contact_line(error, time.time()):
             self._report_line(*line)
 
     async def _poll_until_met(self, poller: RunPoller) -> dict[str, Any]:
@@ -135,9 +135,9 @@ class DatapipeConditionTrigger(BaseTrigger):
         from airflow_provider_datapipe.runs.errors import LostContactError
 
         # A deadline shows that a worker has polled before it deferred.
-        patience = SensorBackoff(time.time(), polled_before=self.deadline is not None, lost_since=self.lost_since)
+        backoff = SensorBackoff(time.time(), polled_before=self.deadline is not None, lost_since=self.lost_since)
         condition = condition_of(self.condition, self.fields)
-        said, before = "no answer so far", None
+        description, before = "no answer so far", None
         if self.poll_after is not None:
             await self._sleep(self.poll_after - time.time())
         while True:
@@ -145,30 +145,30 @@ class DatapipeConditionTrigger(BaseTrigger):
             try:
                 check = await self._poll_once(poller, condition)
             except TimeoutError:
-                return {"status": "timeout", "said": said}
+                return {"status": "timeout", "description": description}
             except ValueError:
                 # A field is invalid. The worker repeats the poll, and raises the error in the task log.
                 return {"status": "again"}
             except DatapipeError as error:
-                if not self.patient and patience.is_final(error, time.time()):
+                if not self.retries_final_errors and backoff.is_final(error, time.time()):
                     return {"status": "again"}
                 try:
-                    pause = patience.failed(error, time.time(), pause)
+                    pause = backoff.failed(error, time.time(), pause)
                 except LostContactError as lost:
                     return {"status": "error", "message": str(lost)}
-                self._log_contact(patience, error)
+                self._log_contact(backoff, error)
             else:
-                patience.answered(time.time())
-                self._log_contact(patience)
+                backoff.answered(time.time())
+                self._log_contact(backoff)
                 if check.is_met:
                     return _met(check)
-                if check.said != said:
-                    said = check.said
-                    self.log.info("Waiting: %s.", said)
+                if check.description != description:
+                    description = check.description
+                    self.log.info("Waiting: %s.", description)
                 # If the list still shows this run as active after its end, poll again after the normal interval.
                 if check.awaited not in (None, before):
                     before = check.awaited
-                    event = await self._wait_for(poller, condition, before, said)
+                    event = await self._wait_for(poller, condition, before, description)
                     if event is None:
                         continue
                     return event
@@ -196,7 +196,9 @@ class DatapipeConditionTrigger(BaseTrigger):
             checked: Check = await run_async(condition.check(time.time()), poller.ask, asyncio.sleep)
         return checked
 
-    async def _wait_for(self, poller: RunPoller, condition: Any, reference: RunRef, said: str) -> dict[str, Any] | None:
+    async def _wait_for(
+        self, poller: RunPoller, condition: Any, reference: RunRef, description: str
+    ) -> dict[str, Any] | None:
         """Wait for the end of a run. Return the event to send, None to check the condition again."""
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.conditions.base import Check
@@ -217,13 +219,13 @@ class DatapipeConditionTrigger(BaseTrigger):
         end: WaitOutcome
         (end,) = batch.ended
         if end.reason is WaitOutcomeReason.TIMEOUT:
-            return {"status": "timeout", "said": said}
+            return {"status": "timeout", "description": description}
         if end.reason is WaitOutcomeReason.VANISHED and not condition.names_a_run:
             # The service no longer knows this run ID. The list shows the current one.
             return None
         if end.reason is WaitOutcomeReason.RUN_OVER and not condition.settled_by(end):
             return None
-        return _met(Check(said, is_met=True, ends=(end,)))
+        return _met(Check(description, is_met=True, ends=(end,)))
 
 
 def _met(check: Check) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class _EventTrigger(BaseEventTrigger):
 
     #: Name of the event source.
     _source: ClassVar[str]
+    #: Argument with the ID of the watched resource.
+    _argument: ClassVar[str]
 
     def __init__(self, datapipe_conn_id: str, outcomes: Sequence[str], poll_interval: Duration) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
@@ -58,8 +60,9 @@ class _EventTrigger(BaseEventTrigger):
         )
 
     def _key(self) -> str:
-        """Return the key of the watched source."""
-        raise NotImplementedError
+        """Return the key of the watched resource in the event source."""
+        key: str = getattr(self, self._argument)
+        return key
 
     def _resource_id(self) -> str | None:
         """Return the ID of the watched resource, None for all resources."""
@@ -71,7 +74,7 @@ class _EventTrigger(BaseEventTrigger):
 
     def _arguments(self) -> dict[str, Any]:
         """Return the arguments that select the watched resources."""
-        raise NotImplementedError
+        return {self._argument: getattr(self, self._argument)}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments."""
@@ -86,8 +89,8 @@ class _EventTrigger(BaseEventTrigger):
     def shared_stream_key(self) -> Hashable | None:
         """Return a key that all watchers of a connection share, so that one poller serves them."""
         # Without this module, Airflow does not confirm stored events. Then a poller per watcher is more reliable.
-        has_word = find_spec("airflow.triggers.shared_stream") is not None
-        return (__name__, self.datapipe_conn_id) if has_word else None
+        confirms = find_spec("airflow.triggers.shared_stream") is not None
+        return (__name__, self.datapipe_conn_id) if confirms else None
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
@@ -252,6 +255,7 @@ class OrchestrationRunEventTrigger(_EventTrigger):
     """
 
     _source = "orchestration"
+    _argument = "orchestration_id"
 
     @checked
     def __init__(
@@ -271,9 +275,6 @@ class OrchestrationRunEventTrigger(_EventTrigger):
     def _resource_id(self) -> str | None:
         return self.orchestration_id
 
-    def _arguments(self) -> dict[str, Any]:
-        return {"orchestration_id": self.orchestration_id}
-
 
 class ReverseEtlRunEventTrigger(_EventTrigger):
     """
@@ -286,6 +287,7 @@ class ReverseEtlRunEventTrigger(_EventTrigger):
     """
 
     _source = "reverse_etl"
+    _argument = "reverse_etl_sync_id"
 
     @checked
     def __init__(
@@ -298,12 +300,6 @@ class ReverseEtlRunEventTrigger(_EventTrigger):
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
         self.reverse_etl_sync_id = reverse_etl_sync_id
-
-    def _key(self) -> str:
-        return self.reverse_etl_sync_id
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"reverse_etl_sync_id": self.reverse_etl_sync_id}
 
 
 class TransformMaterializationEventTrigger(_EventTrigger):
@@ -320,6 +316,7 @@ class TransformMaterializationEventTrigger(_EventTrigger):
     """
 
     _source = "transform"
+    _argument = "transform_id"
 
     @checked
     def __init__(
@@ -332,12 +329,6 @@ class TransformMaterializationEventTrigger(_EventTrigger):
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
         self.transform_id = transform_id
-
-    def _key(self) -> str:
-        return self.transform_id
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"transform_id": self.transform_id}
 
 
 class FailedRecordsEventTrigger(_EventTrigger):
@@ -353,6 +344,7 @@ class FailedRecordsEventTrigger(_EventTrigger):
     """
 
     _source = "failed_records"
+    _argument = "reverse_etl_sync_id"
 
     @checked
     def __init__(
@@ -375,11 +367,8 @@ class FailedRecordsEventTrigger(_EventTrigger):
         del arguments["outcomes"]
         return path, arguments
 
-    def _key(self) -> str:
-        return self.reverse_etl_sync_id
-
     def _options(self) -> dict[str, Any]:
         return {"threshold": self.threshold}
 
     def _arguments(self) -> dict[str, Any]:
-        return {"reverse_etl_sync_id": self.reverse_etl_sync_id, "threshold": self.threshold}
+        return super()._arguments() | self._options()

@@ -137,11 +137,11 @@ class DatapipeRunTrigger(BaseTrigger):
         if task is not None and not await asyncio.to_thread(is_ended, task):
             return
         async with await DatapipeHook(self.datapipe_conn_id).aget_conn() as client:
-            flow = stop(await self._still_going(client), disable=self.kill_policy == "disable")
+            flow = stop(await self._active_runs(client), disable=self.kill_policy == "disable")
             for line in await run_async(flow, client.send, asyncio.sleep):
                 self.log.warning(line)
 
-    async def _still_going(self, client: AsyncClient) -> Batch:
+    async def _active_runs(self, client: AsyncClient) -> Batch:
         """Poll every run once more, because a requested run may have an ID now. Return the runs that continue."""
         from airflow_provider_datapipe.flows import run_async
         from airflow_provider_datapipe.runs.batch import Batch
@@ -204,6 +204,6 @@ def check_event(event: dict[str, Any]) -> None:
     if event.get("status") != "success":
         reason = str(event.get("message") or f"the trigger sent the status {event.get('status')!r}").rstrip(".")
         raise LostContactError(
-            f"The run could not be waited for: {reason}.\nThe run may still be going: correct the cause, then run this "
-            "task again; it attaches to the run if that is still going."
+            f"The trigger could not wait for the run: {reason}.\nThe run may still be active: correct the cause, then "
+            "run this task again; it attaches to the run if it is still active."
         )

@@ -62,11 +62,11 @@ def test_it_looks_until_the_condition_is_met_whatever_goes_wrong(monkeypatch: py
         # A resource that was there is polled for some time.
         ([count(9), GONE, count(9), GONE], {}, "again", 6),
         # The worker may not see the resource yet.
-        ([GONE, WRONG_KEY, count(0)], {"patient": True}, "success", 3),
+        ([GONE, WRONG_KEY, count(0)], {"retries_final_errors": True}, "success", 3),
         ([count(0)], {"reverse_etl_sync_id": "None"}, "again", 0),
         ([count(0)], {"deadline": 1.0}, "timeout", 0),
     ],
-    ids=["missing", "wrong key", "deleted", "patient", "invalid field", "past deadline"],
+    ids=["missing", "wrong key", "deleted", "retries_final_errors", "invalid field", "past deadline"],
 )
 def test_permanent_failures_are_left_to_the_worker(
     script: list[Reply], arguments: dict[str, Any], status: str, least: int, monkeypatch: pytest.MonkeyPatch

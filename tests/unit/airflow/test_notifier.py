@@ -92,13 +92,13 @@ def test_records_are_nobodys_business() -> None:
 def test_a_run_that_goes_on_is_told() -> None:
     batch = Batch("reverse_etl", waiting=[CRM])
     context = {"ti": instance(), "task": SimpleNamespace(_under_way=batch), "exception": LostContactError("Lost.")}
-    assert failure_of(context).runs == ("reverse ETL sync crm: run run-7 was not over yet, and goes on.",)
+    assert failure_of(context).runs == ("reverse ETL sync crm: run run-7 had not ended, and continues.",)
 
 
 def test_the_failure_is_named_where_airflow_does_not_name_it() -> None:
     context = {"ti": instance(), "task": SimpleNamespace(_failure=LostContactError("Lost."))}
     assert failure_of(context).error == "Lost."
-    assert failure_of(context | {"reason": "timed_out"}).error == "Airflow says: timed_out."
+    assert failure_of(context | {"reason": "timed_out"}).error == "Reason from Airflow: timed_out."
 
 
 def test_a_task_that_ran_elsewhere_has_left_what_it_knew() -> None:
@@ -111,7 +111,7 @@ def test_a_task_that_ran_elsewhere_has_left_what_it_knew() -> None:
 
     failure = failure_of({"ti": instance(xcom_pull=pull)})
     assert failure.runs == ("reverse ETL sync crm: run run-7 partial, 1,200 of 1,205 rows, 5 failed.",)
-    assert "gives no reason" in failure.error
+    assert "without a reason" in failure.error
     assert failure.link == LINK
     assert set(pulled) == {("send", -1)}
 
@@ -135,7 +135,7 @@ def test_of_many_runs_some_are_told() -> None:
         (
             {"ti": instance(), "dag": SimpleNamespace(dag_id="shop"), "run_id": "r", "reason": "timed_out"},
             "DAG shop, run r failed.",
-            "Airflow says: timed_out.",
+            "Reason from Airflow: timed_out.",
         ),
         (
             {"dag_run": {"dag_id": "shop", "dag_run_id": "r"}, "deadline": {"id": 1}},
@@ -335,5 +335,5 @@ def test_posting_tells_its_caller() -> None:
     "arguments", [{}, {"http_conn_id": "c", "timeout": 0}, {"http_conn_id": "c", "show_records": -1}]
 )
 def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"give http_conn_id|timeout|show_records"):
+    with pytest.raises(ValueError, match=r"set http_conn_id|timeout|show_records"):
         DatapipeFailureNotifier(**arguments)

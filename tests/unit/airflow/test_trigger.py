@@ -93,7 +93,7 @@ def test_a_connection_that_is_not_there_is_an_event_and_no_crash(monkeypatch: py
 
 @pytest.mark.parametrize("event", [{}, {"status": "error", "message": "no connection."}, {"status": "odd"}])
 def test_an_event_without_a_batch_is_lost_contact(event: dict[str, Any]) -> None:
-    with pytest.raises(LostContactError, match="The run may still be going"):
+    with pytest.raises(LostContactError, match="The run may still be active"):
         check_event(event)
 
 
@@ -166,12 +166,12 @@ def test_state_of_a_task_decides_whether_it_has_ended(
 @pytest.mark.parametrize(
     ("reply", "message"),
     [
-        (Reply(body={"data": [RUN | {"status": "RUNNING"}], "has_more": False}), "run r1 goes on"),
+        (Reply(body={"data": [RUN | {"status": "RUNNING"}], "has_more": False}), "run r1 continues"),
         # Another task has seen its end.
         (Reply(body={"data": [RUN | {"status": "COMPLETED", "finished_at": LONG_AGO}], "has_more": False}), ""),
         # An unknown state is reported, too.
-        (Reply(500), "the run that was requested goes on"),
-        (Reply(delay=60), "the run that was requested goes on"),
+        (Reply(500), "the run that was requested continues"),
+        (Reply(delay=60), "the run that was requested continues"),
     ],
     ids=["running", "finished", "broken", "no response"],
 )
@@ -191,4 +191,4 @@ def test_a_trigger_polls_once_more_before_it_names_running_runs(
     # Airflow logs triggers to standard output, or not, depending on the imported modules.
     logged = capsys.readouterr().out + caplog.text
     assert message in logged
-    assert bool(message) == ("goes on" in logged)
+    assert bool(message) == ("continues" in logged)

@@ -1,4 +1,4 @@
-"""Bridges to connections, how it shows that somebody has authorized, and the end of connections."""
+"""Bridges to connections, detection of their authorization, and the end of connections."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def poll(bridge: Any, *listed: Connection, now: datetime = NOW, active: Page[Any
     if not check.is_met:
         return None
     again = type(check).from_dict(json.loads(json.dumps(check.as_dict())))
-    result, error = condition.verdict(again)
+    result, error = condition.task_result(again)
     if error is not None:
         raise error
     return result
@@ -133,7 +133,7 @@ def test_a_new_connection_is_told_from_those_that_were_there(written: Any) -> No
     new = Connection(id="n", integration_id="crm", label="Sales")
     assert poll(bridge, OURS, new) == {"connection_id": "n", "integration_id": "crm", "label": "Sales"}
     assert poll(bridge, OURS, Connection(id="n"))["connection_id"] == "n"
-    with pytest.raises(BridgeError, match="2 connections may be the one that the bridge for 'Sales' made: n, m"):
+    with pytest.raises(BridgeError, match="2 connections may have been created by the bridge for 'Sales': n, m"):
         poll(bridge, new, Connection(id="m", label="Sales"))
 
 
@@ -151,13 +151,13 @@ def test_reauthorization_ends_with_its_bridge() -> None:
     bridge = new_bridge(connection_id="ours", fingerprint=fingerprint(URL), known_connection_ids=[])
     assert poll(bridge, OURS, active=bridges("https://other", URL, None)) is None
     assert poll(bridge, OURS, active=bridges("https://other"))["connection_id"] == "ours"
-    with pytest.raises(BridgeError, match="ours is gone"):
+    with pytest.raises(BridgeError, match="ours no longer exists"):
         poll(bridge, BARE)
     # Just before its end it may be gone because of that: clocks differ.
     assert poll(bridge, OURS, now=NOW + timedelta(hours=23, minutes=59, seconds=30)) is None
     with pytest.raises(BridgeExpiredError):
         poll(bridge, OURS, now=NOW + timedelta(days=1))
-    with pytest.raises(BridgeError, match="does not show the one for connection ours") as reported:
+    with pytest.raises(BridgeError, match="does not show the bridge for connection ours") as reported:
         poll(bridge | {"fingerprint": None}, OURS)
     assert is_final(reported.value, was_answered=True)
 

@@ -181,7 +181,7 @@ def test_nothing_starts_after_the_deadline() -> None:
     assert service.asked.count("elt_streams.request_run") == 1
     assert [(end.reason, end.detail) for end in batch.ended] == [
         (WaitOutcomeReason.TIMEOUT, None),
-        *[(WaitOutcomeReason.NOT_STARTED, "not requested: another run was waited for in vain (timeout)")] * 2,
+        *[(WaitOutcomeReason.NOT_STARTED, "not requested: the wait for another run failed (timeout)")] * 2,
     ]
     assert service.now == 1_000_060
 

@@ -98,11 +98,11 @@ def test_whatever_happens_to_a_run_changes_its_mark() -> None:
         {"latest_sync": LATEST | {"finished_at": "2026-01-01T02:00:00Z"}},
         {"active_sync": ACTIVE | {"started_at": "2026-01-02T00:00:00Z"}, "latest_sync": LATEST},
     ]
-    marks = [shared.mark(found(shared, STREAM, status({"name": "orders"} | shown))) for shown in life]
-    assert len(set(marks)) == len(life)
+    fingerprints = [shared.fingerprint(found(shared, STREAM, status({"name": "orders"} | shown))) for shown in life]
+    assert len(set(fingerprints)) == len(life)
     # Progress alone does not.
     more = found(shared, STREAM, status({"name": "orders", "active_sync": ACTIVE | {"bytes_synced": 99}}))
-    assert shared.mark(more) == marks[2]
+    assert shared.fingerprint(more) == fingerprints[2]
 
 
 def run(run_id: str = "r1", **more: Any) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def test_a_polling_sensor_ends_with_the_run_that_is_found_later(
 def test_what_is_waited_for_meanwhile(runs: list[Past], said: str, awaited: dict[str, Any]) -> None:
     check = poll(stream(after=stamp(10)), HistoryService({"s": runs}))
     assert not check.is_met
-    assert said in check.said
+    assert said in check.description
     assert check.awaited is not None
     assert {name: getattr(check.awaited, name) for name in awaited} == awaited
     assert check.awaited.attached
@@ -222,7 +222,7 @@ def test_the_last_run_is_the_last_that_has_ended(runs: list[Past], last: str | N
 def test_the_verdict_of_a_last_run_is_that_of_the_run() -> None:
     condition = LastRunCondition(kind="elt_stream", stream_id="s")
     check = poll(condition, HistoryService({"s": [Past("b", 3, 4, "FAILED")]}))
-    result, error = condition.verdict(Check.from_dict(check.as_dict()))
+    result, error = condition.task_result(Check.from_dict(check.as_dict()))
     assert result["run_id"] == "b"
     assert isinstance(error, RunFailedError)
 
@@ -238,16 +238,16 @@ def test_a_look_at_a_sync_is_one_request_until_all_may_be_there() -> None:
     service.asked.clear()
     for name in "ab":
         service.runs[name].append(Past(f"{name}2", 11, 12))
-        assert "waited for: " in poll(condition, service).said
+        assert "waited for: " in poll(condition, service).description
     # A run that goes on is none that is over.
     service.runs["c"].append(Past("c2", 11, None, "RUNNING"))
-    assert poll(condition, service).said.endswith("waited for: c")
+    assert poll(condition, service).description.endswith("waited for: c")
     assert names(service) == ["elt_syncs.status"] * 3
     service.runs["c"][-1] = Past("c2", 11, 12)
     check = poll(condition, service)
     assert check.is_met
     assert names(service, 3) == ["elt_syncs.status", *["elt_stream_runs.list"] * 3]
-    result, error = condition.verdict(check)
+    result, error = condition.task_result(check)
     assert error is None
     assert {name: each["run_id"] for name, each in result["streams"].items()} == {"a": "a2", "b": "b2", "c": "c2"}
 
@@ -287,7 +287,7 @@ def test_a_sync_with_a_failed_stream_fails_when_all_have_ended() -> None:
     condition = SyncCondition(sync_id="y", after=stamp(10))
     assert not poll(condition, service).is_met
     service.runs["b"] = [Past("b1", 11, 12)]
-    result, error = condition.verdict(poll(condition, service))
+    result, error = condition.task_result(poll(condition, service))
     assert result["outcome"] == "partial"
     assert isinstance(error, RunFailedError)
     assert "1 of 2 streams failed" in str(error)
@@ -297,7 +297,7 @@ def test_a_sync_is_fresh_if_all_streams_are() -> None:
     # What goes on in slices is looked at, and the other one with it.
     service = HistoryService({"a": [Past("a1", 91, 92)], "b": [Past("b1", 95, 96, "CHUNK_COMPLETED")]})
     condition = SyncCondition(sync_id="y", max_age=600)
-    assert poll(condition, service, 100).said.endswith("waited for: b")
+    assert poll(condition, service, 100).description.endswith("waited for: b")
     service.runs["b"].append(Past("b2", 101, 104))
     # By now the other one is stale.
     assert not poll(condition, service, 105).is_met

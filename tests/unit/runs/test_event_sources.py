@@ -431,7 +431,7 @@ def test_an_unreadable_stream_holds_back_no_event_of_another(
         reported.append([event["run_id"] for event in news])
     assert reported[0] == ["r0"]
     assert [run_id for ids in reported[1:] for run_id in ids] == ["r1"]
-    assert caplog.text.count("ELT stream b can't be read") == 1
+    assert caplog.text.count("ELT stream b cannot be read") == 1
 
 
 def test_an_added_stream_is_reported_from_its_first_run() -> None:

@@ -94,7 +94,7 @@ def test_an_exact_name_is_found(steps: Flow[Any], expected: str) -> None:
         (find_stream("y", "order"), r"no stream of ELT sync y named 'order'. Did you mean .*[oO]rders"),
         (find_stream("y", "zzz"), r"There is Orders, customers, orders\."),
         (find_orchestration("nightly"), r"no orchestration named 'nightly'. Did you mean Nightly"),
-        (find_orchestration("Twin"), r"'Twin' is the name of more than one orchestration: 3, 4\. Say which, or"),
+        (find_orchestration("Twin"), r"'Twin' is the name of more than one orchestration: 3, 4\. Use the ID"),
         (find_transform("daily"), r"more than one transform: ops/daily, sales/daily"),
         (find_transform("dayly", "sales"), r"no transform named 'sales/dayly'. Did you mean sales/daily"),
     ],
@@ -106,7 +106,7 @@ def test_a_name_that_is_not_there_or_there_twice_is_explained(steps: Flow[Any], 
 
 def test_an_empty_account_is_said() -> None:
     service = ModelService(orchestrations__list=[page()])
-    with pytest.raises(NameLookupError, match="none at all"):
+    with pytest.raises(NameLookupError, match=r"There are none\."):
         run_blocking(find_orchestration("x"), service.send, service.sleep)
 
 

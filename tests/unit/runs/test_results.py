@@ -53,7 +53,7 @@ def given_up(reason: WaitOutcomeReason) -> WaitOutcome:
     [
         (ended(Outcome.FAILED, error="no file."), RunFailedError, "the run failed: no file.\nRun: r1"),
         (ended(Outcome.FAILED, detail="no file"), RunFailedError, "the run failed: no file.\nRun: r1"),
-        (ended(Outcome.FAILED), RunFailedError, "gives no reason"),
+        (ended(Outcome.FAILED), RunFailedError, "reports no reason"),
         (ended(Outcome.CANCELED), RunCanceledError, "canceled in the service"),
         (ended(Outcome.UNKNOWN, status="ODD"), RunUnknownError, "'ODD'"),
         (ended(Outcome.PARTIAL, rows_failed=3, rows_total=1000), RunPartialError, "3 of 1,000 rows failed, 2 are"),

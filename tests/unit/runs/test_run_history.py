@@ -154,9 +154,9 @@ def test_a_time_is_read_in_any_time_zone(value: Any) -> None:
         ("2026-01-01", "after has no time zone"),
         ("2026-01-01T00:00:00", "after has no time zone"),
         (datetime(2026, 1, 1), "after has no time zone"),  # noqa: DTZ001 - that is what is refused
-        ("None", "after is no moment"),
-        ("", "after is no moment"),
-        ("{{ ds }}", "after is no moment"),
+        ("None", "after is not a time"),
+        ("", "after is not a time"),
+        ("{{ ds }}", "after is not a time"),
         (None, "after must be a time"),
         (5, "after must be a time"),
     ],

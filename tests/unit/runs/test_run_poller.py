@@ -295,7 +295,7 @@ def test_a_trigger_notices_a_deleted_or_changed_connection(
         await until(lambda: runs.count() > 10)
         monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
         runs.keys = {"new"}
-        await until(lambda: "can't be read again" in caplog.text)
+        await until(lambda: "cannot be read again" in caplog.text)
         connect("new")
         before = len(runs.asked)
         await until(lambda: any(each.headers.get("x-api-key") == "new" for each in runs.asked[before:]))
@@ -496,7 +496,7 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["index", "find", "mark", "read"])
+@pytest.mark.parametrize("where", ["index", "find", "fingerprint", "read"])
 def test_a_list_that_can_not_be_read_costs_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SyncStatus, where, Mock(side_effect=OverflowError("date value out of range")))
     with Scene(streams=3) as scene:

@@ -21,7 +21,7 @@ class Check:
     """
     Result of one check of a condition.
 
-    :param said: state of the condition, for messages.
+    :param description: state of the condition, for messages.
     :param is_met: True if the wait is over.
     :param ends: outcomes of the runs that the condition is about.
     :param result: result of a condition that is not about runs.
@@ -29,7 +29,7 @@ class Check:
     :param is_running: True if the awaited run has started.
     """
 
-    said: str
+    description: str
     is_met: bool = False
     ends: tuple[WaitOutcome, ...] = ()
     result: dict[str, Any] | None = None
@@ -39,7 +39,7 @@ class Check:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON, without the awaited run."""
         return {
-            "said": self.said,
+            "description": self.description,
             "is_met": self.is_met,
             "ends": [end.as_dict() for end in self.ends],
             "result": self.result,
@@ -48,7 +48,7 @@ class Check:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Check:
         """Return the check that :meth:`as_dict` serialized."""
-        return cls(data["said"], data["is_met"], tuple(map(WaitOutcome.from_dict, data["ends"])), data["result"])
+        return cls(data["description"], data["is_met"], tuple(map(WaitOutcome.from_dict, data["ends"])), data["result"])
 
 
 class ServicePage(NamedTuple):
@@ -110,7 +110,7 @@ class Condition(ABC):
         """Return True if the outcome of the awaited run satisfies the condition without another check."""
         return False
 
-    def verdict(self, check: Check) -> tuple[Any, DatapipeError | None]:
+    def task_result(self, check: Check) -> tuple[Any, DatapipeError | None]:
         """Return the result of the task for a condition that is met, and the error that it raises, if any."""
         if not check.ends:
             return check.result, None

@@ -75,7 +75,7 @@ class ConnectionBridgeCondition(Condition):
         except BridgeExpiredError as error:
             return Check(str(error), is_met=True, result={"connection_id": None, **which})
         if connection_id is None:
-            return Check(f"nobody has authorized {bridge.label!r} so far; there is time until {bridge.expires_at}")
+            return Check(f"no user has authorized {bridge.label!r} so far; the bridge expires at {bridge.expires_at}")
         return Check(
             f"connection {connection_id} was authorized",
             is_met=True,
@@ -88,9 +88,9 @@ class ConnectionBridgeCondition(Condition):
         return ServicePage("connection", result.get("connection_id"))
 
     @override
-    def verdict(self, check: Check) -> tuple[Any, DatapipeError | None]:
+    def task_result(self, check: Check) -> tuple[Any, DatapipeError | None]:
         result = check.result or {}
-        return result, None if result["connection_id"] else BridgeExpiredError(check.said)
+        return result, None if result["connection_id"] else BridgeExpiredError(check.description)
 
 
 #: All conditions by name.

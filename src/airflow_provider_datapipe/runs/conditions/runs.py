@@ -138,17 +138,17 @@ class RunCondition(_OfOne):
             return self._met_by(found.state)
         since = f"{rule.moment:%Y-%m-%d %H:%M:%S %Z}"
         if found is not None:
-            said = _state(found.state)
+            description = _state(found.state)
             # Another run can start before a planned one, or end before one with which it overlaps. Poll the list.
             is_sure = found.started is not None and (rule.moment_of is RunTime.START or not self.kind.may_overlap)
             self._found = found.run_id if is_sure else None
-            return Check(said, awaited=found.state.reference if is_sure else None, is_running=is_sure)
+            return Check(description, awaited=found.state.reference if is_sure else None, is_running=is_sure)
         verb = "started" if rule.moment_of is RunTime.START else "ended"
         which = "has succeeded that" if rule.succeeded else "has"
-        said = f"no run of {target.name} {which} {verb} since {since}"
+        description = f"no run of {target.name} {which} {verb} since {since}"
         # This run may belong to the same load as the run before it. The next check finds out.
         awaited = self.kind.awaited(target, newest.run_id if newest else None)
-        return Check(said, awaited=awaited and replace(awaited, attached=True))
+        return Check(description, awaited=awaited and replace(awaited, attached=True))
 
     async def _check_one(self, target: RunTarget, now: float) -> Check:
         kind = self.kind

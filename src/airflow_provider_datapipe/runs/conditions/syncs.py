@@ -33,7 +33,7 @@ class _Stream:
     target: RunTarget
     condition: RunCondition | FreshCondition
     #: Status of the stream at its last direct poll, and the result of this poll.
-    mark: StatusFingerprint | None = None
+    fingerprint: StatusFingerprint | None = None
     check: Check | None = None
 
     @property
@@ -41,11 +41,11 @@ class _Stream:
         """True if the stream needs no further polls. A freshness condition can become unmet again."""
         return self.check is not None and self.check.is_met and isinstance(self.condition, RunCondition)
 
-    def needs_direct_poll(self, mark: StatusFingerprint | None) -> bool:
+    def needs_direct_poll(self, fingerprint: StatusFingerprint | None) -> bool:
         """Return True if a direct poll may show a change."""
         if self.check is None or self.check.is_met:
             return not self.is_settled
-        return mark is None or mark != self.mark
+        return fingerprint is None or fingerprint != self.fingerprint
 
 
 class SyncCondition(Condition):
@@ -86,16 +86,16 @@ class SyncCondition(Condition):
         for stream in late:
             # A single confirmed late stream is sufficient.
             stream.check = await stream.condition.check(now)
-            stream.mark = None
+            stream.fingerprint = None
             if not stream.check.is_met:
                 return self._not_yet(late)
         for stream, item in items:
             if stream in late:
                 continue
-            mark = None if item is None else status.mark(item)
-            if stream.needs_direct_poll(None if confirm else mark):
+            fingerprint = None if item is None else status.fingerprint(item)
+            if stream.needs_direct_poll(None if confirm else fingerprint):
                 stream.check = await stream.condition.check(now)
-                stream.mark = mark
+                stream.fingerprint = fingerprint
         late = [stream for stream in self._streams if stream.check is None or not stream.check.is_met]
         if late:
             return self._not_yet(late)
@@ -107,7 +107,7 @@ class SyncCondition(Condition):
         return ServicePage("elt_sync", self.given("sync_id"))
 
     @override
-    def verdict(self, check: Check) -> tuple[Any, DatapipeError | None]:
+    def task_result(self, check: Check) -> tuple[Any, DatapipeError | None]:
         sync_id = self.fields["sync_id"]
         return result_of_sync(sync_id, check.ends), error_of_sync(sync_id, check.ends)
 

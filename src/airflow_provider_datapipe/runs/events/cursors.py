@@ -281,7 +281,7 @@ def _settled(runs: Sequence[SeenRun], since: str, now: float, overlap: float) ->
 def _earlier(moment: str, seconds: float) -> str:
     at = parse_timestamp(moment)
     if not isinstance(at, pendulum.DateTime):
-        raise TypeError(f"{moment!r} is no moment")
+        raise TypeError(f"{moment!r} is not a time")
     if known_time(at) is None:
         return moment
     return format_timestamp(at.subtract(seconds=seconds))
@@ -301,6 +301,6 @@ def _watchable(going: dict[str, str], since: str, clock: str) -> dict[str, str]:
     begun = [item for item in ordered if _moment_of(item[1]) <= clock]
     planned = ordered[len(begun) :]
     if any(_moment_of(key) < since for _, key in begun[:-MOST_GOING]):
-        log.warning("More than %s runs are going: the oldest are not watched any more.", MOST_GOING)
+        log.warning("More than %s runs are active: the oldest ones are no longer polled.", MOST_GOING)
     begun = begun[-MOST_GOING:]
     return dict(begun + planned[: MOST_GOING - len(begun)])

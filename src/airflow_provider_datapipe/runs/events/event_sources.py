@@ -127,7 +127,7 @@ class EventSource(ABC):
         if not self._has_warned and any(cursor and renamed(cursor, seen) for cursor in cursors):
             self._has_warned = True
             log.warning(
-                "%s %s: the service has changed the IDs of its runs. The watchers tell the runs apart by their times.",
+                "%s %s: the service has changed the IDs of its runs. The watchers distinguish the runs by their times.",
                 self.kind,
                 self.key,
             )
@@ -214,16 +214,16 @@ class SyncEventSource(EventSource):
         self._shown: frozenset[str] = frozenset()
         self._polls = 0
         #: Last status of each stream, and True if the stream was polled twice with this status.
-        self._marks: dict[str, tuple[StatusFingerprint | None, bool]] = {}
+        self._fingerprints: dict[str, tuple[StatusFingerprint | None, bool]] = {}
 
     @override
     def renew(self) -> None:
-        self._marks = {}
+        self._fingerprints = {}
 
     @override
     async def poll(self, subscriptions: Sequence[Subscription], now: float) -> list[NewEvents]:
-        sharing = SyncStatus(self.key)
-        shown = sharing.index(await send(sharing.request()))
+        status = SyncStatus(self.key)
+        shown = status.index(await send(status.request()))
         if self._polls % _ALL_EVERY == 0 or self._shown != frozenset(shown):
             streams = await list_all(elt_streams.list_(elt_sync_id=self.key))
             self._names = {stream.id: stream.name for stream in streams}
@@ -238,23 +238,23 @@ class SyncEventSource(EventSource):
             (subscription.cursor or {}).get("began") or timestamp_at(now - CLOCK_SKEW) for subscription in subscriptions
         ]
         # Work on a copy: after a failure, these changes must be detected again.
-        marks = dict(self._marks)
+        fingerprints = dict(self._fingerprints)
         for stream_id, name in self._names.items():
-            those = [
+            numbers = [
                 number for number, one in enumerate(subscriptions) if one.options.get("stream_id") in (None, stream_id)
             ]
-            known = [_cursor_of(cursors[number].get(stream_id)) for number in those]
+            known = [_cursor_of(cursors[number].get(stream_id)) for number in numbers]
             item = shown.get(name)
-            mark = None if item is None else sharing.mark(item)
-            before, is_confirmed = marks.get(stream_id, (None, False))
-            is_same = mark is not None and mark == before
+            fingerprint = None if item is None else status.fingerprint(item)
+            before, is_confirmed = fingerprints.get(stream_id, (None, False))
+            is_same = fingerprint is not None and fingerprint == before
             # Poll the stream once more after a change, because the list of runs may lag behind the status.
-            if not those or (is_same and is_confirmed and not _may_have_ended(mark, known)):
+            if not numbers or (is_same and is_confirmed and not _may_have_ended(fingerprint, known)):
                 continue
             # A stream that appears later may have been missing by mistake: runs before the subscription are not new.
             report_from = [
                 one or (None if subscriptions[number].cursor is None else EventCursor(began[number]))
-                for one, number in zip(known, those, strict=True)
+                for one, number in zip(known, numbers, strict=True)
             ]
             try:
                 listing = elt_stream_runs.list_(stream_id, sort_direction="desc")
@@ -263,7 +263,7 @@ class SyncEventSource(EventSource):
                 # The stream was deleted after the streams of the sync were listed.
                 continue
             except DatapipeError as error:
-                if is_of_connection(error) or any(subscriptions[number].cursor is None for number in those):
+                if is_of_connection(error) or any(subscriptions[number].cursor is None for number in numbers):
                     # A subscriber without a cursor would get events for the whole history of the stream.
                     raise
                 # Do not fail the other streams. This stream is polled again next time.
@@ -271,12 +271,12 @@ class SyncEventSource(EventSource):
                 continue
             self._unreadable.discard(f"ELT stream {stream_id}")
             self._warn_if_renamed(report_from, seen)
-            marks[stream_id] = (mark, is_same)
-            for number, cursor in zip(those, report_from, strict=True):
+            fingerprints[stream_id] = (fingerprint, is_same)
+            for number, cursor in zip(numbers, report_from, strict=True):
                 reported, following = take(cursor, seen, now=now, unknown=unknown)
                 ends[number] += [payload | {"sync_id": self.key} for payload in reported]
                 cursors[number][stream_id] = following.as_dict()
-        self._marks = marks
+        self._fingerprints = fingerprints
         new_events: list[NewEvents] = []
         for number, subscription in enumerate(subscriptions):
             before = (subscription.cursor or {}).get("absent", {})
@@ -429,7 +429,7 @@ def _report(unreadable: set[str], what: str, error: Exception) -> None:
     if what not in unreadable and len(unreadable) < _MOST_UNREADABLE:
         unreadable.add(what)
         reason = error if isinstance(error, DatapipeError) else type(error).__name__
-        log.warning("%s can't be read, so no event is sent for it: %s", one_line(what), reason)
+        log.warning("%s cannot be read, so no event is sent for it: %s", one_line(what), reason)
 
 
 def _seen(kind: str, run: Any, name: str | None) -> SeenRun:
@@ -469,9 +469,9 @@ def _cursor_of(stored: dict[str, Any] | None) -> EventCursor | None:
     return None if stored is None else EventCursor.from_dict(stored)
 
 
-def _may_have_ended(mark: StatusFingerprint | None, cursors: Sequence[EventCursor | None]) -> bool:
+def _may_have_ended(fingerprint: StatusFingerprint | None, cursors: Sequence[EventCursor | None]) -> bool:
     """Return True if a cursor has more unfinished runs than the status shows, or if a subscriber has no cursor yet."""
-    active = int(mark is not None and mark[0] is not None)
+    active = int(fingerprint is not None and fingerprint[0] is not None)
     return any(cursor is None or len(cursor.going) > active for cursor in cursors)
 
 

@@ -66,7 +66,7 @@ class BulkStatusRequest(ABC):
         """Return the item of a run, None if there is none."""
 
     @abstractmethod
-    def mark(self, item: Any) -> StatusFingerprint:
+    def fingerprint(self, item: Any) -> StatusFingerprint:
         """Return the fingerprint of an item, which changes when the state of the run changes."""
 
     def is_going(self, item: Any) -> bool:
@@ -134,7 +134,7 @@ class SyncStatus(BulkStatusRequest):
         return shown.get(reference.name)
 
     @override
-    def mark(self, item: _StreamSnapshots) -> StatusFingerprint:
+    def fingerprint(self, item: _StreamSnapshots) -> StatusFingerprint:
         active, latest = item.get("active_sync") or {}, item.get("latest_sync") or {}
         return (
             active.get("status"),
@@ -181,7 +181,7 @@ class OrchestrationRuns(BulkStatusRequest):
         return None if reference.run_id is None else shown.get(reference.run_id)
 
     @override
-    def mark(self, item: dict[str, Any]) -> StatusFingerprint:
+    def fingerprint(self, item: dict[str, Any]) -> StatusFingerprint:
         return (item.get("status"), item.get("started_at"), item.get("finished_at"))
 
     @override

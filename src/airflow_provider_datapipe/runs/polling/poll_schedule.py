@@ -62,7 +62,7 @@ class _ScheduledWait:
     """State of the polls of one run."""
 
     source: _Source
-    mark: StatusFingerprint | None = None
+    fingerprint: StatusFingerprint | None = None
     confirmations_left: int = 0
     confirm_at: float = 0.0
     strikes: int = 0
@@ -190,8 +190,8 @@ class PollSchedule:
         if isinstance(poll.source.key, BulkStatusRequest):
             ends = self._failed_shared(poll, error, now, by_itself=not of_connection)
         else:
-            judged = ((watch, watch.failed(error, now, rarer=not of_connection)) for watch in self._present(poll))
-            ends = self._gather(judged)
+            results = ((watch, watch.failed(error, now, rarer=not of_connection)) for watch in self._present(poll))
+            ends = self._gather(results)
         self._finish(poll, now)
         return ends
 
@@ -202,11 +202,11 @@ class PollSchedule:
         self._sweep_at = now + _SWEEP
         error = self.contact.error
         # If polls are allowed, a last one decides. Do not wait for one that hangs.
-        patience = 0.0 if now < self.contact.paused_until else _SWEEP
+        tolerance = 0.0 if now < self.contact.paused_until else _SWEEP
         return self._gather(
             (
                 watch,
-                watch.expired(now) or (watch.unreachable(error, now - patience) if error else None),
+                watch.expired(now) or (watch.unreachable(error, now - tolerance) if error else None),
             )
             for watch in self._places
             # The other waits are not due: a poll has not failed, even if the last answer is old.
@@ -272,7 +272,7 @@ class PollSchedule:
             place.confirm_at = now + _CONFIRM_SECONDS * (1 + self._jitter())
             if place.seems_over and watch.outcome is Outcome.RUNNING:
                 # The bulk status or the direct answer is out of date: treat the next bulk status as a change.
-                place.mark = ()
+                place.fingerprint = ()
             place.seems_over = False
             alone = place.strikes >= _STRIKES or now < place.alone_until
             self._move(watch, (None if alone else bulk_status_for(watch.reference)) or _direct(watch))
@@ -296,25 +296,27 @@ class PollSchedule:
             place.failures = 0
             try:
                 item = shared.find(watch.reference, shown)
-                mark = None if item is None else shared.mark(item)
+                fingerprint = None if item is None else shared.fingerprint(item)
                 is_going = item is not None and shared.is_going(item)
             except Exception as error:  # noqa: BLE001 - as in _read_direct
                 place.strikes += 1
                 _unreadable(poll, error)
                 self._poll_directly(watch, now)
                 continue
-            if mark is None:
+            if fingerprint is None:
                 missing.append(watch)
                 continue
-            if mark == place.mark and (shared.IS_COMPLETE or place.confirmations_left > 0 or now < place.confirm_at):
+            if fingerprint == place.fingerprint and (
+                shared.IS_COMPLETE or place.confirmations_left > 0 or now < place.confirm_at
+            ):
                 place.strikes = 0
                 place.confirmations_left -= 1
                 end = watch.unchanged(now, poll.due)
             else:
                 # A confirmation without a change does not count against the bulk status.
-                place.strikes += mark != place.mark
-                place.seems_over = place.mark not in (None, mark) and not is_going
-                place.mark = mark
+                place.strikes += fingerprint != place.fingerprint
+                place.seems_over = place.fingerprint not in (None, fingerprint) and not is_going
+                place.fingerprint = fingerprint
                 end = None
                 try:
                     seen = shared.read(watch.reference, item)
@@ -387,8 +389,8 @@ class PollSchedule:
         place.source = self._source(key)
         self._join(place.source, watch)
 
-    def _gather(self, judged: Iterable[tuple[RunWait, WaitOutcome | None]]) -> WaitOutcomes:
-        ends = [(watch, end) for watch, end in judged if end is not None]
+    def _gather(self, results: Iterable[tuple[RunWait, WaitOutcome | None]]) -> WaitOutcomes:
+        ends = [(watch, end) for watch, end in results if end is not None]
         for watch, _ in ends:
             self.discard(watch)
         return ends

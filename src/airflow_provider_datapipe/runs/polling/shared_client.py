@@ -115,16 +115,16 @@ class SharedClient:
             await self._take(settings)
         except Exception as error:  # noqa: BLE001 - any error of a secrets backend: keep the present client
             problem = str(error) or type(error).__name__
-            log.warning("%s can't be read again: %s", sentence_start(self._name), problem)
+            log.warning("%s cannot be read again: %s", sentence_start(self._name), problem)
             return
-        log.info("%s has changed: going on with its new settings.", sentence_start(self._name))
+        log.info("%s has changed: its new settings are used.", sentence_start(self._name))
         await self._close_unused(before)
 
     async def send(self, request: Request[Any]) -> Any:
         """Send a request with the newest client."""
         client = self._current
         if client is None:
-            raise AssertionError("clients are opened before they are asked")
+            raise AssertionError("the client is opened before the first request")
         self._users[client] += 1
         try:
             return await client.send(request)

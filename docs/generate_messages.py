@@ -29,8 +29,11 @@ OF_LOCAL_SERVICE = {
 #: What is caught before anybody sees it: what it means is told by another error.
 INTERNAL = {
     "ActiveRunConflict": "the task waits for another run",
-    "EnoughError": "lineage asks no more",
-    "NotPostedError": "a notifier logs it, and goes on",
+    "DuplicateKeyError": "becomes a NotCanonicalError",
+    "EnoughError": "lineage sends no further requests",
+    "JsonSyntaxError": "becomes a NotCanonicalError",
+    "NotPostedError": "a notifier logs it and continues",
+    "StrictJsonError": "base class of the errors of JSON",
     "TooLarge": "becomes a ProtocolError",
     "Unreadable": "becomes a ProtocolError",
     "UnconfirmedError": "becomes an IngestError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from datapipe_local.connectors.destinations.base import Destination, Record
     from datapipe_local.engine.record_ledger import Ledger
@@ -35,13 +35,13 @@ class Delivery:
 
         :raises RunError: the destination accepts no more records.
         """
-        for part in _parts(candidates, self.destination.batch_size):
-            left = part
-            while left:
-                self._stop.check()
-                outcomes = self.destination.send([each.record for each in left])
-                self.ledger.sent(left[: len(outcomes)], outcomes, self.destination.checkpoint())
-                left = left[len(outcomes) :]
+
+        def send(left: Sequence[Candidate]) -> int:
+            outcomes = self.destination.send([each.record for each in left])
+            self.ledger.sent(left[: len(outcomes)], outcomes, self.destination.checkpoint())
+            return len(outcomes)
+
+        self._in_batches(candidates, send)
 
     def delete(self, records: Sequence[Record]) -> None:
         """
@@ -49,15 +49,19 @@ class Delivery:
 
         :raises RunError: the destination accepts no more records.
         """
-        for part in _parts(records, self.destination.batch_size):
-            left = part
+
+        def delete(left: Sequence[Record]) -> int:
+            outcomes = self.destination.delete(left)
+            self.ledger.deleted(left[: len(outcomes)], outcomes, self.destination.checkpoint())
+            return len(outcomes)
+
+        self._in_batches(records, delete)
+
+    def _in_batches(self, items: Sequence[T], deliver: Callable[[Sequence[T]], int]) -> None:
+        """Deliver items in batches. ``deliver`` returns the number of items that it has delivered."""
+        size = self.destination.batch_size
+        for start in range(0, len(items), size):
+            left = items[start : start + size]
             while left:
                 self._stop.check()
-                outcomes = self.destination.delete(left)
-                self.ledger.deleted(left[: len(outcomes)], outcomes, self.destination.checkpoint())
-                left = left[len(outcomes) :]
-
-
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+                left = left[deliver(left) :]

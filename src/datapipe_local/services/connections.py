@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datapipe_local.common.errors import BadRequestError, NotFoundError
+from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import integrations
 from datapipe_local.services.checks import check_id
 from datapipe_local.services.settings_schema import settings_schema
@@ -34,10 +34,7 @@ def get(context: Context, connection_id: str) -> Connection:
 
     :raises NotFoundError: if the connection does not exist.
     """
-    connection = context.store.connections.get(connection_id)
-    if connection is None:
-        raise NotFoundError("connection", connection_id)
-    return connection
+    return context.store.connections.existing(connection_id)
 
 
 def schema(context: Context, connection_id: str) -> Json:
@@ -100,17 +97,9 @@ def put(context: Context, connection_id: str, *, integration_id: str, label: str
     """
     check_id("id", connection_id)
     known = context.store.connections.get(connection_id)
-    if known is None:
-        context.store.connections.insert(
-            Connection(
-                id=connection_id,
-                integration_id=integration_id,
-                label=label,
-                settings=settings,
-                created_at=context.clock.now(),
-            )
-        )
-    elif known.integration_id != integration_id:
+    if known is not None and known.integration_id != integration_id:
         raise BadRequestError(f"integration_id: the connection is one of {known.integration_id!r}, and stays it.")
-    else:
-        context.store.connections.update(connection_id, label=label, settings=settings)
+    now = context.clock.now()
+    context.store.connections.save(
+        Connection(id=connection_id, integration_id=integration_id, label=label, settings=settings, created_at=now)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local.common.errors import BadRequestError, NotFoundError
+from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import elt_syncs, jobs, references, stream_options
 from datapipe_local.services.checks import check_cron, check_id, check_name
 from datapipe_local.services.runs import Runs
@@ -44,10 +44,7 @@ def get(context: Context, stream_id: str) -> EltStream:
 
     :raises NotFoundError: if the stream does not exist.
     """
-    stream = context.store.elt_streams.get(stream_id)
-    if stream is None:
-        raise NotFoundError("ELT stream", stream_id)
-    return stream
+    return context.store.elt_streams.existing(stream_id)
 
 
 def page_of_runs(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import EltSyncState
-from datapipe_local.common.errors import BadRequestError, ConflictError, NotFoundError
+from datapipe_local.common.errors import BadRequestError, ConflictError
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.services import connections, elt_tables, jobs, orchestrations
 from datapipe_local.services.checks import check_cron, check_id, check_json, check_schema_name
@@ -48,10 +48,7 @@ def get(context: Context, sync_id: str) -> EltSync:
 
     :raises NotFoundError: if the sync does not exist.
     """
-    sync = context.store.elt_syncs.get(sync_id)
-    if sync is None:
-        raise NotFoundError("ELT sync", sync_id)
-    return sync
+    return context.store.elt_syncs.existing(sync_id)
 
 
 def streams(context: Context, sync_id: str) -> list[EltStream]:
@@ -285,36 +282,23 @@ def put(
             f"destination_schema_name: {destination_schema_name!r} is the ELT sync {other.id}'s: give another.",
             error_code="name_taken",
         )
-    now = context.clock.now()
-    begin = None if start_date is None else f"{start_date.isoformat()}T00:00:00.000Z"
     known = context.store.elt_syncs.get(sync_id)
-    if known is None:
-        context.store.elt_syncs.insert(
-            EltSync(
-                id=sync_id,
-                connection_id=connection_id,
-                destination_schema_name=destination_schema_name,
-                sync_interval=sync_interval,
-                enabled=enabled,
-                orchestration_workflow_id=orchestration_workflow_id,
-                settings=elt_settings,
-                start_date=begin,
-                created_at=now,
-                updated_at=now,
-            )
-        )
-        return
-    if known.destination_schema_name != destination_schema_name:
+    if known is not None and known.destination_schema_name != destination_schema_name:
         raise BadRequestError(
             f"destination_schema_name: the data is in {known.destination_schema_name!r}, which stays the name."
         )
-    context.store.elt_syncs.update(
-        sync_id,
-        connection_id=connection_id,
-        sync_interval=sync_interval,
-        enabled=enabled,
-        orchestration_workflow_id=orchestration_workflow_id,
-        settings=elt_settings,
-        start_date=begin,
-        updated_at=now,
+    now = context.clock.now()
+    context.store.elt_syncs.save(
+        EltSync(
+            id=sync_id,
+            connection_id=connection_id,
+            destination_schema_name=destination_schema_name,
+            sync_interval=sync_interval,
+            enabled=enabled,
+            orchestration_workflow_id=orchestration_workflow_id,
+            settings=elt_settings,
+            start_date=None if start_date is None else f"{start_date.isoformat()}T00:00:00.000Z",
+            created_at=now,
+            updated_at=now,
+        )
     )

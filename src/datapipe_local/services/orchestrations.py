@@ -34,10 +34,7 @@ def get(context: Context, orchestration_id: str) -> Orchestration:
 
     :raises NotFoundError: if the orchestration does not exist.
     """
-    orchestration = context.store.orchestrations.get(orchestration_id)
-    if orchestration is None:
-        raise NotFoundError("orchestration", orchestration_id)
-    return orchestration
+    return context.store.orchestrations.existing(orchestration_id)
 
 
 def page_of_runs(
@@ -182,16 +179,9 @@ def put(context: Context, orchestration_id: str, *, name: str, cron_schedule: st
     check_cron("cron_schedule", cron_schedule)
     now = context.clock.now()
     with context.store.transaction():
-        if context.store.orchestrations.get(orchestration_id) is None:
-            context.store.orchestrations.insert(
-                Orchestration(
-                    id=orchestration_id, name=name, cron_schedule=cron_schedule, created_at=now, updated_at=now
-                )
-            )
-        else:
-            context.store.orchestrations.update(
-                orchestration_id, name=name, cron_schedule=cron_schedule, updated_at=now
-            )
+        context.store.orchestrations.save(
+            Orchestration(id=orchestration_id, name=name, cron_schedule=cron_schedule, created_at=now, updated_at=now)
+        )
 
 
 def _add_run(context: Context, orchestration_id: str, due_at: Timestamp) -> OrchestrationRun:

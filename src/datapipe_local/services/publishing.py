@@ -32,6 +32,7 @@ def publish(
     name: str | None = None,
     folder_path: str | None = None,
     materialization: Materialization | None = None,
+    ignore_version_control: bool = False,
 ) -> Transform:
     """
     Publish a version of a transform: a view immediately, a table in the background.
@@ -48,33 +49,14 @@ def publish(
     :param name: New name.
     :param folder_path: New folder.
     :param materialization: New materialization.
+    :param ignore_version_control: Allow overrides while version control manages transforms.
     :raises NotFoundError: if the transform or the version does not exist.
     :raises BadRequestError: if a name is invalid or taken, a reference is unknown or circular, other transforms
         refer to the current name, DuckDB rejects the SQL, or overrides are set while version control manages
         transforms.
     """
-    if any(override is not None for override in (name, folder_path, materialization)):
+    if not ignore_version_control and any(override is not None for override in (name, folder_path, materialization)):
         version_control.refuse_if_managed(context, "Publishing with overrides")
-    return publish_as(
-        context,
-        transform_id,
-        version_id=version_id,
-        name=name,
-        folder_path=folder_path,
-        materialization=materialization,
-    )
-
-
-def publish_as(
-    context: Context,
-    transform_id: str,
-    *,
-    version_id: str | None = None,
-    name: str | None = None,
-    folder_path: str | None = None,
-    materialization: Materialization | None = None,
-) -> Transform:
-    """Publish like :func:`publish`, but allow overrides while version control manages transforms."""
     with context.publishing:
         transform = transforms.get(context, transform_id)
         known = transforms.definition(transform)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.query_previews import QueryPreviewState
-from datapipe_local.common.errors import BadRequestError, NotFoundError
+from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import jobs, templates
 from datapipe_local.services.references import Catalogue
 from datapipe_local.storage.clock import later
@@ -51,10 +51,7 @@ def get(context: Context, preview_id: str) -> QueryPreview:
 
     :raises NotFoundError: if the preview does not exist or has expired.
     """
-    preview = context.store.query_previews.get(preview_id)
-    if preview is None:
-        raise NotFoundError("query preview", preview_id)
-    return preview
+    return context.store.query_previews.existing(preview_id)
 
 
 def result(context: Context, preview_id: str) -> QueryPreview:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datapipe_local.common.errors import BadRequestError, NotFoundError
+from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import jobs, reverse_etl_sources
 from datapipe_local.services.runs import Runs
 from datapipe_local.storage.clock import later
@@ -48,10 +48,7 @@ def get(context: Context, sync_id: str) -> ReverseEtlSync:
 
     :raises NotFoundError: if the sync does not exist.
     """
-    sync = context.store.reverse_etl_syncs.get(sync_id)
-    if sync is None:
-        raise NotFoundError("reverse ETL sync", sync_id)
-    return sync
+    return context.store.reverse_etl_syncs.existing(sync_id)
 
 
 def activate(context: Context, sync_id: str, *, enabled: bool) -> None:

@@ -188,19 +188,7 @@ def _change(context: Context, before: ReverseEtlSync, after: ReverseEtlSync) -> 
         database.run("DELETE FROM reverse_etl_records WHERE sync_id = ?", after.id)
     if target(before) != target(after) or before.operation["mode"] != after.operation["mode"]:
         reverse_etl.forget_checkpoints(context, after.id)
-    context.store.reverse_etl_syncs.update(
-        after.id,
-        enabled=after.enabled,
-        source_type=after.source_type,
-        source_id=after.source_id,
-        destination_connection_id=after.destination_connection_id,
-        object_type_id=after.object_type_id,
-        sync_interval=after.sync_interval,
-        orchestration_workflow_id=after.orchestration_workflow_id,
-        operation=after.operation,
-        settings=after.settings,
-        updated_at=after.updated_at,
-    )
+    context.store.reverse_etl_syncs.save(after)
 
 
 def _found_source(context: Context, source_id: str) -> Source:

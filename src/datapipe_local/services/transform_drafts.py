@@ -55,7 +55,7 @@ def create(
             documentation=documentation,
         )
         if publish:
-            transform = publishing.publish_as(context, transform.id)
+            transform = publishing.publish(context, transform.id)
         if cron_expression is not None:
             transform = transform_triggers.schedule(context, transform.id, cron_expression)
     context.wake.set()
@@ -97,7 +97,7 @@ def update(context: Context, transform_id: str, changes: dict[str, Any], *, publ
             becomes = wanted.materialization if publish else transforms.published_as(transform)
             transform_triggers.check_schedule(wanted.name, cron_expression, becomes)
         if publish:
-            transform = publishing.publish_as(context, transform_id)
+            transform = publishing.publish(context, transform_id)
         if "cron_expression" in changes:
             transform = transform_triggers.schedule(context, transform_id, cron_expression)
     context.wake.set()

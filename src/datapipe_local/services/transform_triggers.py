@@ -60,36 +60,26 @@ def detach(context: Context, transform_id: str, *, cron_expression: str | None =
     return detached
 
 
-def schedule(context: Context, transform_id: str, cron_expression: str | None) -> Transform:
+def schedule(
+    context: Context, transform_id: str, cron_expression: str | None, *, before_publication: bool = False
+) -> Transform:
     """
     Set or remove the schedule of a transform.
 
+    :param context: Service context.
+    :param transform_id: Transform.
+    :param cron_expression: Schedule, None for none.
+    :param before_publication: Accept a schedule for a draft or a view. It takes effect when the transform is published
+        as a table.
     :raises NotFoundError: if the transform does not exist.
     :raises BadRequestError: if the schedule is invalid, or the transform is not a published table.
     """
     with context.store.transaction():
         transform = transforms.get(context, transform_id)
-        if cron_expression is not None:
-            check_schedule(transform.name, cron_expression, transforms.published_as(transform))
-        return set_triggers(
-            context,
-            transform,
-            cron_expression=cron_expression,
-            orchestration_workflow_id=transform.orchestration_workflow_id,
-        )
-
-
-def schedule_once_published(context: Context, transform_id: str, cron_expression: str | None) -> Transform:
-    """
-    Set or remove a schedule that takes effect when the transform is published as a table.
-
-    :raises NotFoundError: if the transform does not exist.
-    :raises BadRequestError: if the schedule is invalid.
-    """
-    with context.store.transaction():
-        transform = transforms.get(context, transform_id)
-        if cron_expression is not None:
+        if cron_expression is not None and before_publication:
             check_cron("cron_expression", cron_expression)
+        elif cron_expression is not None:
+            check_schedule(transform.name, cron_expression, transforms.published_as(transform))
         return set_triggers(
             context,
             transform,

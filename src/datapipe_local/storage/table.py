@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_type_hints
 
-from datapipe_local.common.errors import BadRequestError
+from datapipe_local.common.errors import BadRequestError, NotFoundError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -91,11 +91,13 @@ class Table(Generic[R]):
     :param database: Database that contains the table.
     :param name: Name of the table.
     :param record: Dataclass of its rows.
+    :param title: Kind of resource in error messages, by default the name of the table.
     """
 
-    def __init__(self, database: Database, name: str, record: type[R]) -> None:
+    def __init__(self, database: Database, name: str, record: type[R], title: str | None = None) -> None:
         self._database = database
         self._name = name
+        self._title = title or name
         self._record = record
         hints = get_type_hints(record)
         self._columns = tuple(field.name for field in fields(record))
@@ -108,6 +110,17 @@ class Table(Generic[R]):
     def get(self, record_id: str) -> R | None:
         """Return the record with an ID, or None."""
         return self.first("WHERE id = ?", record_id)
+
+    def existing(self, record_id: str) -> R:
+        """
+        Return the record with an ID.
+
+        :raises NotFoundError: if the record does not exist.
+        """
+        record = self.get(record_id)
+        if record is None:
+            raise NotFoundError(self._title, record_id)
+        return record
 
     def first(self, tail: str, *parameters: Any) -> R | None:
         """Return the first record of a query, or None. ``tail`` is the SQL after the FROM clause."""
@@ -125,6 +138,15 @@ class Table(Generic[R]):
     def insert_all(self, records: Iterable[R]) -> None:
         """Insert records in one transaction."""
         self._database.run_many(self._insert, [self._values(record) for record in records])
+
+    def save(self, record: R) -> None:
+        """Insert a record, or update the record with its ID, which keeps its creation time."""
+        changes = {column: getattr(record, column) for column in self._columns if column not in {"id", "created_at"}}
+        record_id: str = getattr(record, "id")  # noqa: B009 - the type of the records has no fields
+        if self.get(record_id) is None:
+            self.insert(record)
+        else:
+            self.update(record_id, **changes)
 
     def update(self, record_id: str, **changes: Any) -> None:
         """Update fields of the record with an ID."""

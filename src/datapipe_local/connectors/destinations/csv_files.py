@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.destinations.csv_form import MARK, as_object, as_row, columns_of, raw_rows, text_of
-from datapipe_local.connectors.destinations.jsonl import WRITING, Log, unwritable
+from datapipe_local.connectors.destinations.jsonl import AppendOnlyFile, unwritable
 from datapipe_local.connectors.destinations.jsonl_table import JsonLinesTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from datapipe_local.connectors.destinations.base import Outcome, Progress, Record
+    from datapipe_local.connectors.destinations.base import Outcome, Record
     from datapipe_local.connectors.destinations.changes import Changes
 
 Json = dict[str, Any]
 
 
-class CsvLog:
+class CsvLog(AppendOnlyFile):
     """
     File to which each record is appended as a row.
 
@@ -31,45 +31,26 @@ class CsvLog:
     :raises RunError: the file cannot be written.
     """
 
-    batch_size = 1_000
+    refusal = "Rows are only appended to this file."
 
-    def __init__(self, path: Path, progress: Progress) -> None:
-        self._log = Log(path, progress)
-        self.unanswered = self._log.unanswered
-        self.checkpoint = self._log.checkpoint
-
-    def send(self, records: Sequence[Record]) -> list[Outcome]:
+    def lines(self, records: Sequence[Record]) -> Iterator[bytes]:
         """
-        Append records.
+        Yield the rows of records, in a new file after the header.
 
-        :raises RunError: the file cannot be written, or has no column for a property.
+        :raises RunError: the file has no column for a property.
         """
-        with WRITING:
-            # Finish an interrupted write first: it may contain the header.
-            if not self._log.finish(records):
-                self._log.append(records, b"".join(self._rows(records)))
-        return [None] * len(records)
-
-    def _rows(self, records: Sequence[Record]) -> Iterator[bytes]:
-        columns = columns_of(_first_line(self._log.path))
+        columns = columns_of(_first_line(self.path))
         if not columns:
             columns = list(records[0].properties)
             yield as_row(columns)
         missing = [name for name in records[0].properties if name not in columns]
         if missing:
             raise RunError(
-                f"The destination {self._log.path} has no column {missing[0]!r}: it has {', '.join(columns)}."
+                f"The destination {self.path} has no column {missing[0]!r}: it has {', '.join(columns)}."
                 " Correct the mapping, or add the column there."
             )
         for record in records:
             yield as_row(record.properties.get(name) for name in columns)
-
-    def delete(self, records: Sequence[Record]) -> list[Outcome]:
-        """Refuse deletions: this file is append-only."""
-        return ["Rows are only appended to this file."] * len(records)
-
-    def close(self) -> None:
-        """Do nothing: there are no open resources."""
 
 
 class CsvTable(JsonLinesTable):

@@ -14,7 +14,7 @@ from datapipe_local.storage import write_failures as storage
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from datapipe_local.connectors.destinations.base import Outcome, Progress, Record
@@ -25,9 +25,9 @@ Json = dict[str, Any]
 WRITING = threading.RLock()
 
 
-class Log:
+class AppendOnlyFile:
     """
-    Append-only file.
+    File to which records are appended.
 
     The text and its position are stored before they are written. So, after a kill, the continued run can check whether
     the file has the text, and remove a partial write. It keeps text of other writers.
@@ -36,6 +36,10 @@ class Log:
     :param progress: The progress of the run.
     :raises RunError: the file cannot be written.
     """
+
+    batch_size = 1_000
+    #: Outcome of a deletion.
+    refusal: str
 
     def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
@@ -51,7 +55,30 @@ class Log:
         """Return the records of the interrupted write; None if there was none."""
         return None if self._under_way is None else Unanswered(from_json(self._under_way["records"]))
 
-    def finish(self, records: Sequence[Record]) -> bool:
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Append records.
+
+        :raises RunError: the file cannot be written, or has no column for a property.
+        """
+        with WRITING:
+            # Finish an interrupted write first: it may contain the header.
+            if not self._finish(records):
+                self._append(records, b"".join(self.lines(records)))
+        return [None] * len(records)
+
+    def lines(self, records: Sequence[Record]) -> Iterable[bytes]:
+        """Return the text of records."""
+        raise NotImplementedError
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """Refuse deletions: this file is append-only."""
+        return [self.refusal] * len(records)
+
+    def close(self) -> None:
+        """Do nothing: there are no open resources."""
+
+    def _finish(self, records: Sequence[Record]) -> bool:
         """
         Complete the interrupted write of records, if these are its records.
 
@@ -72,13 +99,13 @@ class Log:
                     write(file, start, text)
                 elif there != text:
                     # Others have written at this position.
-                    self.append(records, text.removeprefix(b"\n"))
+                    self._append(records, text.removeprefix(b"\n"))
         except OSError as error:
             raise unwritable(self.path, error) from error
         self._under_way = None
         return True
 
-    def append(self, records: Sequence[Record], text: bytes) -> None:
+    def _append(self, records: Sequence[Record], text: bytes) -> None:
         """
         Append a text completely or not at all.
 
@@ -115,7 +142,7 @@ class Log:
         return json.dumps(self._under_way)
 
 
-class JsonLinesLog:
+class JsonLinesLog(AppendOnlyFile):
     """
     File to which each record is appended as a line.
 
@@ -124,29 +151,11 @@ class JsonLinesLog:
     :raises RunError: the file cannot be written.
     """
 
-    batch_size = 1_000
+    refusal = "Lines are only appended to this file."
 
-    def __init__(self, path: Path, progress: Progress) -> None:
-        self._log = Log(path, progress)
-        self.unanswered = self._log.unanswered
-        self.checkpoint = self._log.checkpoint
-
-    def send(self, records: Sequence[Record]) -> list[Outcome]:
-        """
-        Append records.
-
-        :raises RunError: the file cannot be written.
-        """
-        if not self._log.finish(records):
-            self._log.append(records, b"".join(as_line(record.properties) for record in records))
-        return [None] * len(records)
-
-    def delete(self, records: Sequence[Record]) -> list[Outcome]:
-        """Refuse deletions: this file is append-only."""
-        return ["Lines are only appended to this file."] * len(records)
-
-    def close(self) -> None:
-        """Do nothing: there are no open resources."""
+    def lines(self, records: Sequence[Record]) -> Iterable[bytes]:
+        """Return the lines of records."""
+        return (as_line(record.properties) for record in records)
 
 
 def write(file: IO[bytes], start: int, text: bytes) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from datapipe_local.common import canonical
 from datapipe_local.common.base_model import Secret, Strict
@@ -30,10 +30,13 @@ _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _TAKEN = frozenset({"connection", "content-encoding", "content-length", "content-type", "host", "transfer-encoding"})
 
 
-def _header(name: str) -> str:
+def _check_header(name: str) -> str:
     if not _HEADER.fullmatch(name) or name.lower() in _TAKEN:
         raise ValueError("give the name of a header of your own, such as X-Signature")
     return name
+
+
+_Header = Annotated[str, Field(min_length=1), AfterValidator(_check_header)]
 
 
 class NoAuthentication(Strict, title="None"):
@@ -61,13 +64,8 @@ class TokenAuthentication(Strict, title="Token"):
     """Token in a header."""
 
     method: Literal["token"]
-    header: str = Field(min_length=1, description="The name of the header, such as X-Token.")
+    header: _Header = Field(description="The name of the header, such as X-Token.")
     token: Secret
-
-    @field_validator("header")
-    @classmethod
-    def _is_a_header(cls, header: str) -> str:
-        return _header(header)
 
     @field_validator("token")
     @classmethod
@@ -81,13 +79,8 @@ class HmacAuthentication(Strict, title="HMAC SHA-256"):
     """Signature of the body in a header."""
 
     method: Literal["hmac"]
-    header: str = Field(min_length=1, description="The name of the header, such as X-Signature.")
+    header: _Header = Field(description="The name of the header, such as X-Signature.")
     secret: Secret
-
-    @field_validator("header")
-    @classmethod
-    def _is_a_header(cls, header: str) -> str:
-        return _header(header)
 
 
 Authentication = Annotated[

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.resources.differences import FieldChange
 
 #: Values of the field ``format``.
 PLAN_FORMAT, REPORT_FORMAT = "datapipe-plan", "datapipe-report"
@@ -50,21 +51,6 @@ class Result(StrEnum):
 
 
 _BAD = frozenset({Result.FAILED, Result.SKIPPED})
-
-
-@dataclass(frozen=True, slots=True)
-class FieldChange:
-    """
-    Planned change of a field.
-
-    :param field: its name.
-    :param old: current value on the service; any JSON value, but never a secret.
-    :param new: value in the files.
-    """
-
-    field: str
-    old: Any
-    new: Any
 
 
 @dataclass(frozen=True, slots=True)

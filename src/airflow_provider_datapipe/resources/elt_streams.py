@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from airflow_provider_datapipe.api.endpoints import elt_streams
@@ -19,7 +20,7 @@ KIND = "elt_stream"
 
 
 async def target(
-    stream_id: str | None, sync_id: str | None, destination_schema_name: str | None, stream_name: str | None
+    *, stream_id: str | None, stream_name: str | None, sync_id: str | None, destination_schema_name: str | None
 ) -> RunTarget:
     """Find a stream by its ID, or by its name and the ID or the schema of its sync."""
     if stream_name is None:
@@ -82,6 +83,14 @@ async def clear_interval(finding: Flow[RunTarget]) -> Change:
 async def delete(finding: Flow[RunTarget], if_missing: IfMissing) -> Change:
     """Delete a stream."""
     return await deletion(KIND, finding, elt_streams.get, elt_streams.delete, if_missing)
+
+
+def stream_named(streams: Iterable[EltStream], name: str) -> EltStream | None:
+    """Return the stream with a name. If none matches exactly, ignore case."""
+    known = list(streams)
+    exact = [stream for stream in known if stream.name == name]
+    alike = [stream for stream in known if stream.name.casefold() == name.casefold()]
+    return next(iter(exact or alike), None)
 
 
 def _not_verified(stream: EltStream) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs
 from airflow_provider_datapipe.api.models.common import UNSET
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
-from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, EltSync
 from airflow_provider_datapipe.api.request import Repeat
 from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.resources.base import (
@@ -26,6 +26,8 @@ from airflow_provider_datapipe.resources.base import (
     or_none,
 )
 from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_compared, not_verified, schedule_of_sync
+from airflow_provider_datapipe.resources.differences import Differences
+from airflow_provider_datapipe.resources.elt_streams import stream_named
 from airflow_provider_datapipe.resources.template_values import flag, mapping, named
 from airflow_provider_datapipe.runs.names import find_elt_sync
 from airflow_provider_datapipe.runs.targets import (
@@ -85,18 +87,35 @@ async def create(
 async def _bring_up_to_date(sync_id: str, interval: str, settings: dict[str, Any] | None) -> Change:
     """Send the fields that differ, and an unknown schedule only together with them."""
     before = await _sync(sync_id, None)
-    shown = schedule_of_sync(before)
-    differing: dict[str, Any] = {}
-    if settings is not None and settings != (before.config or {}):
-        differing["elt_settings"] = settings
-    sends_interval = bool(differing) if shown is UNKNOWN else shown != interval
-    if sends_interval:
-        differing["sync_interval"] = interval
-    if differing:
-        after = await send(elt_syncs.update(before.id, **differing))
+    found = Differences()
+    found.compare_schedule("sync_interval", schedule_of_sync(before), interval)
+    if settings is not None:
+        found.compare_settings(before.config, settings)
+    found.add_unknown()
+    after = await send_differences(sync_id, found, interval, settings)
+    if after is not None:
         return _changed(after, action="updated")
-    warnings = [] if shown is not UNKNOWN else [not_compared(_SYNC_INTERVAL, [_name(before)], _SET_INTERVAL)]
+    warnings = [not_compared(_SYNC_INTERVAL, [_name(before)], _SET_INTERVAL)] if found.unknown else []
     return _changed(before, action="updated", changed=False, warnings=warnings)
+
+
+async def send_differences(
+    sync_id: str, found: Differences, sync_interval: str | None, elt_settings: dict[str, Any] | None
+) -> EltSync | None:
+    """
+    Send the schedule and the settings if they differ. Return the sync after the change, None if nothing was sent.
+
+    :param sync_interval: the desired schedule; None for the current one.
+    :param elt_settings: all desired settings; None for the current ones.
+    """
+    differing: dict[str, Any] = {}
+    if sync_interval is not None and "sync_interval" in found:
+        differing["sync_interval"] = sync_interval
+    if "settings" in found:
+        differing["elt_settings"] = elt_settings
+    if not differing:
+        return None
+    return await send(elt_syncs.update(sync_id, **differing))
 
 
 async def update(
@@ -125,8 +144,17 @@ async def update(
     return _changed(after, action="updated", changed=changed, warnings=warnings)
 
 
-async def switch(sync_id: str | None, destination_schema_name: str | None, *, on: bool) -> Change:
-    """Enable or disable a sync."""
+async def enable(sync_id: str | None, destination_schema_name: str | None) -> Change:
+    """Enable a sync."""
+    return await _switch(sync_id, destination_schema_name, on=True)
+
+
+async def disable(sync_id: str | None, destination_schema_name: str | None) -> Change:
+    """Disable a sync."""
+    return await _switch(sync_id, destination_schema_name, on=False)
+
+
+async def _switch(sync_id: str | None, destination_schema_name: str | None, *, on: bool) -> Change:
     before = await _sync(sync_id, destination_schema_name)
     await send(elt_syncs.enable(before.id) if on else elt_syncs.disable(before.id))
     after = await send(elt_syncs.get(before.id))
@@ -159,9 +187,8 @@ async def add_streams(sync_id: str | None, destination_schema_name: str | None, 
     target = await elt_sync_target(sync_id, destination_schema_name)
     of_sync = elt_streams.list_(elt_sync_id=target.resource_id)
     before = {stream.id: stream for stream in await list_all(of_sync)}
-    request = elt_syncs.add_source_streams(target.resource_id, source_streams=wanted)
-    # Streams are identified by name, so a repeated request is harmless, but its response lacks the new streams.
-    answer = await send(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
+    # The response to a repeated request lacks the new streams.
+    answer = await send_streams(target.resource_id, wanted)
     after = [*await list_all(of_sync), *answer.source_streams]
     result = change(
         KIND,
@@ -176,6 +203,12 @@ async def add_streams(sync_id: str | None, destination_schema_name: str | None, 
         result["action"], result["changed"] = "none", False
     result["details"] = sorted_in | {"stream_ids": stream_ids}
     return result
+
+
+async def send_streams(sync_id: str, source_streams: list[dict[str, Any]]) -> AddedSourceStreams:
+    """Add or update streams, in one request. They are identified by name, so the request can be repeated."""
+    request = elt_syncs.add_source_streams(sync_id, source_streams=source_streams)
+    return await send(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
 
 
 async def attach(
@@ -225,7 +258,7 @@ def _sorted_in(
     stream_ids = {}
     for each in wanted:
         name = each["name"]
-        stream = _of_name(after, name)
+        stream = stream_named(after, name)
         if stream is not None:
             stream_ids[name] = stream.id
         if stream is None or (earlier := before.get(stream.id)) is None:
@@ -233,13 +266,6 @@ def _sorted_in(
         else:
             sorted_in["updated" if _differs(earlier, stream, each) else "unchanged"].append(name)
     return sorted_in, stream_ids
-
-
-def _of_name(streams: list[EltStream], name: str) -> EltStream | None:
-    """Return the stream with a name. Services may ignore the case of names."""
-    exact = [stream for stream in streams if stream.name == name]
-    alike = [stream for stream in streams if stream.name.casefold() == name.casefold()]
-    return next(iter(exact or alike), None)
 
 
 def _differs(before: EltStream, after: EltStream, given: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_datapipe.api.endpoints import orchestrations
+from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.resources.base import (
     Change,
@@ -22,6 +23,7 @@ from airflow_provider_datapipe.resources.comparable import (
     not_verified,
     schedule_of_orchestration,
 )
+from airflow_provider_datapipe.resources.differences import Differences
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError, find_orchestration
 from airflow_provider_datapipe.runs.targets import orchestration_target, required
@@ -48,10 +50,10 @@ async def create(name: str | None, cron_schedule: str | None, if_exists: IfExist
     existing(found, f"an orchestration named {wanted!r}", if_exists)
     if if_exists == "keep":
         return change(KIND, found.id, action="created", changed=False, name=found.name, after=found)
-    shown = schedule_of_orchestration(found)
-    if shown not in (cron, UNKNOWN):
-        return await update(found.id, None, new_name=None, cron_schedule=cron)
-    warnings = [not_compared(_CRON_SCHEDULE, [found.name], _SET_SCHEDULE)] if shown is UNKNOWN else []
+    differences = compare(found, name=found.name, cron_schedule=cron)
+    if differences.changes:
+        return _updated(await send_differences(found.id, differences), sends_schedule=True)
+    warnings = [not_compared(_CRON_SCHEDULE, [found.name], _SET_SCHEDULE)] if differences.unknown else []
     return change(KIND, found.id, action="updated", changed=False, name=found.name, after=found, warnings=warnings)
 
 
@@ -77,9 +79,25 @@ async def update(
             raise
         target = RunTarget(renamed.id, renamed.name)
     after = await send(orchestrations.update(target.resource_id, **given))
-    is_hidden = "cron_schedule" in given and schedule_of_orchestration(after) is UNKNOWN
-    warnings = [not_verified(_CRON_SCHEDULE, f"orchestration {after.name}")] if is_hidden else []
-    return change(KIND, after.id, action="updated", name=after.name, after=after, warnings=warnings)
+    return _updated(after, sends_schedule="cron_schedule" in given)
+
+
+def compare(there: Orchestration, *, name: str, cron_schedule: str | None) -> Differences:
+    """
+    Compare an orchestration with its desired state.
+
+    :param cron_schedule: the desired schedule; None for the current one.
+    """
+    found = Differences()
+    found.compare("name", there.name, name)
+    if cron_schedule is not None:
+        found.compare_schedule("cron_schedule", schedule_of_orchestration(there), cron_schedule)
+    return found
+
+
+async def send_differences(orchestration_id: str, found: Differences) -> Orchestration:
+    """Send the fields that differ. Return the orchestration after the change."""
+    return await send(orchestrations.update(orchestration_id, **{each.field: each.new for each in found.changes}))
 
 
 async def delete(
@@ -94,3 +112,9 @@ async def delete(
         lambda resource_id: orchestrations.delete(resource_id, cron_schedule=cron),
         if_missing,
     )
+
+
+def _updated(after: Orchestration, *, sends_schedule: bool) -> Change:
+    is_hidden = sends_schedule and schedule_of_orchestration(after) is UNKNOWN
+    warnings = [not_verified(_CRON_SCHEDULE, f"orchestration {after.name}")] if is_hidden else []
+    return change(KIND, after.id, action="updated", name=after.name, after=after, warnings=warnings)

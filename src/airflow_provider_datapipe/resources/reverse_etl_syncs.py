@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from airflow_provider_datapipe.api.endpoints import (
     reverse_etl_failed_records,
@@ -15,8 +15,6 @@ from airflow_provider_datapipe.api.endpoints import (
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError
 from airflow_provider_datapipe.api.models.common import UNSET
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import (
-    Operation,
-    OperationRequest,
     ReverseEtlSync,
     ReverseEtlSyncRunStatus,
     ReverseEtlSyncWithSettings,
@@ -34,7 +32,8 @@ from airflow_provider_datapipe.resources.base import (
     existing,
     get_or_create,
 )
-from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_compared, schedule_of_sync
+from airflow_provider_datapipe.resources.comparable import not_compared, schedule_of_sync
+from airflow_provider_datapipe.resources.differences import Differences
 from airflow_provider_datapipe.resources.template_values import flag, mapping, number, texts
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
@@ -60,6 +59,18 @@ _GOING = (ReverseEtlSyncRunStatus.SCHEDULED, ReverseEtlSyncRunStatus.RUNNING)
 
 class NotRestoredError(DatapipeError):
     """A sync was deactivated for an update, and could not be activated again."""
+
+
+class AnyOperation(Protocol):
+    """Mode and mappings of a sync: of a response, a request or a workspace file."""
+
+    @property
+    def mode(self) -> str:
+        """Mode of the operation."""
+
+    @property
+    def mappings(self) -> Sequence[Any]:
+        """Mappings of columns to properties."""
 
 
 class DeactivatedSyncs:
@@ -132,8 +143,8 @@ async def create(
     source_id: str | None,
     transform_name: str | None,
     folder_path: str | None,
-    connection_id: str | None,
-    connection_label: str | None,
+    destination_connection_id: str | None,
+    destination_connection_label: str | None,
     wanted: Definition,
     if_exists: IfExists,
     earlier: DeactivatedSyncs,
@@ -151,7 +162,7 @@ async def create(
         source = await by_id("source_id", source_id)
     else:
         source = await transform_target(None, transform_name, folder_path, {})
-    connection = await connection_target(connection_id, connection_label)
+    connection = await connection_target(destination_connection_id, destination_connection_label)
     body = await _body(connection.resource_id, wanted, None)
     object_type_id = body["object_type_id"]
     request = reverse_etl_syncs.create(
@@ -231,7 +242,12 @@ async def _object_type(connection_id: str, wanted: Definition, current: ReverseE
 
 
 async def update(
-    sync_id: str | None, wanted: Definition, *, enabled: Any, earlier: DeactivatedSyncs, wait_for_run: Any
+    reverse_etl_sync_id: str | None,
+    wanted: Definition,
+    *,
+    enabled: Any,
+    earlier: DeactivatedSyncs,
+    wait_for_run: Any,
 ) -> Change:
     """
     Update a sync. The service requires that it is deactivated meanwhile; afterwards it is as active as before.
@@ -243,7 +259,7 @@ async def update(
     :param wait_for_run: the most seconds to wait for the end of a run because of which the service refuses the update.
     :raises NotRestoredError: if the sync could not be activated again.
     """
-    given = required("reverse_etl_sync_id", sync_id)
+    given = required("reverse_etl_sync_id", reverse_etl_sync_id)
     if earlier.was_active(given):
         # An earlier try has deactivated it: activate it even if this try fails.
         earlier.note(given)
@@ -272,7 +288,8 @@ async def _update(
     request = reverse_etl_syncs.update(sync_id, **body)
     was_active = before.enabled or earlier.was_active(sync_id)
     active = was_active if afterwards is None else afterwards
-    differs = _differs(before, request.body)
+    found = _compared(before, request.body)
+    differs = bool(found.changes)
     after = before
     if differs:
         if was_active:
@@ -285,7 +302,7 @@ async def _update(
     if is_active != active:
         await send(reverse_etl_syncs.activate(sync_id) if active else reverse_etl_syncs.deactivate(sync_id))
         after = await send(reverse_etl_syncs.get(sync_id))
-    is_hidden = wanted.sync_interval is not None and not differs and schedule_of_sync(before) is UNKNOWN
+    is_hidden = wanted.sync_interval is not None and not differs and bool(found.unknown)
     warnings = [not_compared(HIDDEN_INTERVAL, [sync_id], IDLE_INTERVAL)] if is_hidden else []
     changed = differs or before.enabled != active
     return change(KIND, sync_id, action="updated", changed=changed, after=after, warnings=warnings)
@@ -325,17 +342,25 @@ async def _is_going(sync_id: str) -> bool:
     return bool(newest) and newest[0].status in _GOING and newest[0].finished_at is None
 
 
-def _differs(current: ReverseEtlSyncWithSettings, wanted: Any) -> bool:
-    return (
-        _meaning(wanted.operation) != _meaning(current.operation)
-        or wanted.object_type_id != current.object_type_id
-        or schedule_of_sync(current) not in (wanted.sync_interval, UNKNOWN)
-        or wanted.orchestration_workflow_id != current.orchestration_workflow_id
-        or ("settings" in wanted.model_fields_set and wanted.settings != current.settings)
-    )
+def _compared(current: ReverseEtlSyncWithSettings, wanted: Any) -> Differences:
+    """Compare a sync with the body of a request."""
+    found = Differences()
+    compare_operation(found, current.operation, wanted.operation)
+    found.compare("object_type_id", current.object_type_id, wanted.object_type_id)
+    found.compare_schedule("sync_interval", schedule_of_sync(current), wanted.sync_interval)
+    found.compare("orchestration", current.orchestration_workflow_id, wanted.orchestration_workflow_id)
+    if "settings" in wanted.model_fields_set:
+        found.compare("settings", current.settings, wanted.settings)
+    return found
 
 
-def _meaning(operation: Operation | OperationRequest | None) -> Any:
+def compare_operation(found: Differences, old: AnyOperation | None, new: AnyOperation | None) -> None:
+    """Add the operation of a sync to the differences if its mode or its mappings differ, apart from their order."""
+    if operation_meaning(old) != operation_meaning(new):
+        found.compare("operation", operation_shown(old), operation_shown(new))
+
+
+def operation_meaning(operation: AnyOperation | None) -> Any:
     """Return the mode and the mappings of an operation, independent of the order of the mappings."""
     if operation is None:
         return None
@@ -344,8 +369,34 @@ def _meaning(operation: Operation | OperationRequest | None) -> Any:
     )
 
 
-async def switch(sync_id: str | None, *, on: bool) -> Change:
-    """Activate or deactivate a sync."""
+def operation_shown(operation: AnyOperation | None) -> Any:
+    """Return an operation as in workspace files."""
+    if operation is None:
+        return None
+    return {
+        "mode": str(operation.mode),
+        "mappings": [
+            {
+                "source_property_id": each.source_property_id,
+                "destination_property_id": each.destination_property_id,
+                **({"primary_key": True} if each.primary_key else {}),
+            }
+            for each in operation.mappings
+        ],
+    }
+
+
+async def activate(reverse_etl_sync_id: str | None) -> Change:
+    """Activate a sync."""
+    return await _switch(reverse_etl_sync_id, on=True)
+
+
+async def deactivate(reverse_etl_sync_id: str | None) -> Change:
+    """Deactivate a sync."""
+    return await _switch(reverse_etl_sync_id, on=False)
+
+
+async def _switch(sync_id: str | None, *, on: bool) -> Change:
     given = required("reverse_etl_sync_id", sync_id)
     before = await send(reverse_etl_syncs.get(given))
     await send(reverse_etl_syncs.activate(given) if on else reverse_etl_syncs.deactivate(given))
@@ -354,14 +405,14 @@ async def switch(sync_id: str | None, *, on: bool) -> Change:
     return change(KIND, given, action=action, changed=before.enabled != on, after=after)
 
 
-async def delete(sync_id: str | None, if_missing: IfMissing) -> Change:
+async def delete(reverse_etl_sync_id: str | None, if_missing: IfMissing) -> Change:
     """Delete a sync. Records in the destination stay."""
-    finding = by_id("reverse_etl_sync_id", sync_id)
+    finding = by_id("reverse_etl_sync_id", reverse_etl_sync_id)
     return await deletion(KIND, finding, reverse_etl_syncs.get, reverse_etl_syncs.delete, if_missing)
 
 
 async def retry_failed(
-    sync_id: str | None, *, record_ids: Any, reason: str | None, reason_pattern: str | None
+    reverse_etl_sync_id: str | None, *, record_ids: Any, reason: str | None, reason_pattern: str | None
 ) -> Change:
     """
     Request that the next run sends failed records again: all, listed ones, or those whose error matches.
@@ -371,7 +422,7 @@ async def retry_failed(
     :param reason_pattern: regular expression to search for in the error.
     :raises ValueError: if the regular expression is invalid.
     """
-    given = required("reverse_etl_sync_id", sync_id)
+    given = required("reverse_etl_sync_id", reverse_etl_sync_id)
     if record_ids is not None:
         return await _retry_listed(given, record_ids)
     fits = _reason("reason", reason) if reason_pattern is None else _reason_pattern(reason_pattern)

@@ -10,10 +10,11 @@ from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
 from airflow_provider_datapipe.api.models.formats.sql_references import tags
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, Transform, TransformStatus
 from airflow_provider_datapipe.flows import list_all, send
-from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, Plan, differing_lines
+from airflow_provider_datapipe.pipelines.plan import Action, Item, Plan, differing_lines
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
 from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
 from airflow_provider_datapipe.resources.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
+from airflow_provider_datapipe.resources.differences import FieldChange
 from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, leading_to, reads
 from airflow_provider_datapipe.resources.transform_orphans import desired_like
 from airflow_provider_datapipe.resources.transform_state import (

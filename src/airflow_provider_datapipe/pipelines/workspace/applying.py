@@ -16,7 +16,7 @@ from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result
 from airflow_provider_datapipe.pipelines.workspace.document import WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
-from airflow_provider_datapipe.pipelines.workspace.work import Applying, Key, Unit, done, failed
+from airflow_provider_datapipe.pipelines.workspace.units import Applying, Key, Unit, done, failed
 from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
 
 if TYPE_CHECKING:

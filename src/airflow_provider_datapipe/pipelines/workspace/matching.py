@@ -19,6 +19,7 @@ from airflow_provider_datapipe.pipelines.workspace.models import (
     StreamEntry,
     Workspace,
 )
+from airflow_provider_datapipe.resources.elt_streams import stream_named
 from airflow_provider_datapipe.runs.names import near_matches
 
 if TYPE_CHECKING:
@@ -263,11 +264,3 @@ class Matching:
             if key in seen:
                 self._problem((ELT_SYNCS, place, "source_streams", index), "it stands in the file a second time")
             seen.add(key)
-
-
-def stream_named(streams: Iterable[EltStream], name: str) -> EltStream | None:
-    """Return the stream with a name. If none matches exactly, ignore case."""
-    known = list(streams)
-    exact = [stream for stream in known if stream.name == name]
-    alike = [stream for stream in known if stream.name.casefold() == name.casefold()]
-    return next(iter(exact or alike), None)

@@ -73,6 +73,11 @@ class _Attachable(Entry):
             raise ValueError("give orchestration or orchestration_id, not both")
         return self
 
+    @property
+    def says_orchestration(self) -> bool:
+        """True if the file sets the orchestration, which may be none."""
+        return self.says("orchestration", "orchestration_id")
+
 
 class EltSyncEntry(_Attachable):
     """An ELT sync, identified by its ID if it is given, otherwise by its connection and its schema."""
@@ -136,6 +141,11 @@ class ReverseEtlSyncEntry(_Attachable):
         if self.says("destination_connection_label") == self.says("destination_connection_id"):
             raise ValueError("give destination_connection_label or destination_connection_id")
         return self
+
+    @property
+    def says_orchestration(self) -> bool:
+        """True if the file sets the schedule, which consists of both fields: an omitted one means none."""
+        return self.says("sync_interval", "orchestration", "orchestration_id")
 
 
 class Workspace(Entry):

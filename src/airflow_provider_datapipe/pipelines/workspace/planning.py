@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs
 from airflow_provider_datapipe.pipelines.plan import Action, Item, Plan
-from airflow_provider_datapipe.pipelines.workspace import work
-from airflow_provider_datapipe.pipelines.workspace.differences import (
-    HIDDEN_STREAM_OPTIONS,
-    STREAM_OPTIONS,
-    Differences,
-    of_new,
-    of_orchestration,
-    of_sending,
-    of_stream,
-    of_sync,
-    says_schedule,
+from airflow_provider_datapipe.pipelines.workspace import (
+    apply_elt_streams,
+    apply_elt_syncs,
+    apply_orchestrations,
+    apply_reverse_etl_syncs,
 )
+from airflow_provider_datapipe.pipelines.workspace.apply_elt_streams import HIDDEN_STREAM_OPTIONS, STREAM_OPTIONS
 from airflow_provider_datapipe.pipelines.workspace.document import Problem
 from airflow_provider_datapipe.pipelines.workspace.held import Held, held_by, read_details
 from airflow_provider_datapipe.pipelines.workspace.matching import Matching, OrchestrationReference, path_of
@@ -32,8 +27,10 @@ from airflow_provider_datapipe.pipelines.workspace.models import (
     Workspace,
     workspace_of,
 )
-from airflow_provider_datapipe.pipelines.workspace.work import Key, Unit
+from airflow_provider_datapipe.pipelines.workspace.units import Attached, Key, Unit, deletion, new_fields
+from airflow_provider_datapipe.resources import orchestrations
 from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_compared, schedule_of_orchestration
+from airflow_provider_datapipe.resources.differences import Differences
 from airflow_provider_datapipe.resources.reverse_etl_syncs import HIDDEN_INTERVAL, IDLE_INTERVAL
 
 if TYPE_CHECKING:
@@ -193,12 +190,14 @@ class _Planner:
         key: Key = (ORCHESTRATIONS, place)
         if known is None:
             self._needed(ORCHESTRATIONS, place, entry, "cron_schedule")
-            item = Item(ORCHESTRATION, entry.name, Action.CREATE, tuple(of_new(entry, ["cron_schedule"])))
+            item = Item(ORCHESTRATION, entry.name, Action.CREATE, tuple(new_fields(entry, ["cron_schedule"])))
             found = Differences()
         else:
-            found = of_orchestration(entry, self._held.orchestrations[known])
+            found = orchestrations.compare(
+                self._held.orchestrations[known], name=entry.name, cron_schedule=entry.cron_schedule
+            )
             item = self._compared(ORCHESTRATION, entry.name, found)
-        doing = work.orchestration(entry, item, key, known=known, differences=found)
+        doing = apply_orchestrations.change(entry, item, key, known=known, differences=found)
         return Unit((item,), doing if item.action is not Action.NONE else None, (key,))
 
     def _compared(self, kind: str, name: str, found: Differences) -> Item:
@@ -219,16 +218,16 @@ class _Planner:
         found = Differences()
         if known is None:
             self._needed(ELT_SYNCS, place, entry, "sync_interval")
-            changes = of_new(entry, ["sync_interval", "enabled", "start_date", "settings"])
+            changes = new_fields(entry, ["sync_interval", "enabled", "start_date", "settings"])
             found.compare("orchestration", None, self._called(reference))
             item = Item(ELT_SYNC, name, Action.CREATE, (*changes, *found.changes))
         else:
             held = self._held.syncs[known]
             orchestrations = self._called_id(held.orchestration_workflow_id), self._called(reference)
-            found = of_sync(entry, held, connection_id=connection_id, orchestration=orchestrations)
+            found = apply_elt_syncs.compare(entry, held, connection_id=connection_id, orchestration=orchestrations)
             item = self._compared(ELT_SYNC, name, found)
         attached = _attached(reference)
-        doing = work.sync(
+        doing = apply_elt_syncs.change(
             entry, item, key, known=known, connection_id=connection_id, attached=attached, differences=found
         )
         yield Unit((item,), doing if item.action is not Action.NONE else None, (key,), _needs(attached))
@@ -236,29 +235,29 @@ class _Planner:
             yield from self._streams(entry, known, key, entry.destination_schema_name or name)
 
     def _streams(self, entry: EltSyncEntry, sync_id: str | None, sync_key: Key, schema: str) -> Iterator[Unit]:
-        several: list[work.StreamWork] = []
+        several: list[apply_elt_streams.StreamWork] = []
         nothing: list[Item] = []
         for each in entry.source_streams or []:
             known = self._matching.stream(sync_id, each)
             name = f"{schema}.{each.name}"
             if known is None:
                 found = Differences()
-                changes = of_new(each, [*STREAM_OPTIONS, *HIDDEN_STREAM_OPTIONS, "sync_interval"])
+                changes = new_fields(each, [*STREAM_OPTIONS, *HIDDEN_STREAM_OPTIONS, "sync_interval"])
                 item = Item(ELT_STREAM, name, Action.CREATE, tuple(changes))
             else:
-                found = of_stream(each, known)
+                found = apply_elt_streams.compare(each, known)
                 item = self._compared(ELT_STREAM, name, found)
                 if found.hidden:
                     self._hidden.add(_COLUMNS, name)
             if item.action is Action.NONE and not found.hidden:
                 nothing.append(item)
             else:
-                several.append(work.StreamWork(each, item, known, found))
+                several.append(apply_elt_streams.StreamWork(each, item, known, found))
         self._leftovers += nothing
         if several:
             items = tuple(each.item for each in several)
             keys = tuple((*sync_key, each.entry.name) for each in several)
-            yield Unit(items, work.streams(sync_id, sync_key, several), keys, (sync_key,))
+            yield Unit(items, apply_elt_streams.change(sync_id, sync_key, several), keys, (sync_key,))
 
     def _sending(self, place: int) -> Unit:
         entry = (self._workspace.reverse_etl_syncs or [])[place]
@@ -277,12 +276,12 @@ class _Planner:
                 self.problems.append(
                     Problem((REVERSE_ETL_SYNCS, place), "it is to be created: sync_interval or orchestration is needed")
                 )
-            changes = of_new(entry, ["operation", "sync_interval", "enabled", "settings"])
+            changes = new_fields(entry, ["operation", "sync_interval", "enabled", "settings"])
             found.compare("orchestration", None, self._called(reference))
             item = Item(REVERSE_ETL_SYNC, name, Action.CREATE, (*changes, *found.changes))
         else:
             held = self._held.sendings[known]
-            found = of_sending(
+            found = apply_reverse_etl_syncs.compare(
                 entry,
                 held,
                 source_id=source_id,
@@ -291,7 +290,7 @@ class _Planner:
             )
             item = self._compared(REVERSE_ETL_SYNC, name, found)
         attached = _attached(reference)
-        doing = work.sending(
+        doing = apply_reverse_etl_syncs.change(
             entry,
             item,
             known=known,
@@ -370,7 +369,7 @@ class _Planner:
         for held in self._left(ORCHESTRATIONS, self._held.orchestrations, self._matching.orchestrations):
             users = used.get(held.id, [])
             shown = schedule_of_orchestration(held)
-            request = work.delete_orchestration(held.id, None if shown is UNKNOWN else shown)
+            request = apply_orchestrations.delete(held.id, None if shown is UNKNOWN else shown)
             if users and self._delete:
                 self._leftovers.append(Item(ORCHESTRATION, held.name, Action.NONE, orphan=True))
                 listed = ", ".join(users[:_LISTED] + ["..."] * (len(users) > _LISTED))
@@ -392,7 +391,7 @@ class _Planner:
         self, units: list[Unit], item: Item, key: str, request: Request[None], needs: tuple[Key, ...] = ()
     ) -> None:
         if self._delete:
-            units.append(Unit((item,), work.deletion(item, request), (("deleted", key),), needs))
+            units.append(Unit((item,), deletion(item, request), (("deleted", key),), needs))
         else:
             self._leftovers.append(replace(item, action=Action.NONE))
 
@@ -444,18 +443,13 @@ def _said(
     return {
         known: reference
         for known, entry, reference in zip(ids, entries, references, strict=True)
-        if known is not None
-        and (
-            says_schedule(entry)
-            if isinstance(entry, ReverseEtlSyncEntry)
-            else entry.says("orchestration", "orchestration_id")
-        )
+        if known is not None and entry.says_orchestration
     }
 
 
-def _attached(reference: OrchestrationReference) -> work.Attached:
-    return work.Attached(reference.id, None if reference.entry is None else (ORCHESTRATIONS, reference.entry))
+def _attached(reference: OrchestrationReference) -> Attached:
+    return Attached(reference.id, None if reference.entry is None else (ORCHESTRATIONS, reference.entry))
 
 
-def _needs(attached: work.Attached) -> tuple[Key, ...]:
+def _needs(attached: Attached) -> tuple[Key, ...]:
     return () if attached.key is None else (attached.key,)

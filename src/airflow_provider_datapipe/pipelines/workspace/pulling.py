@@ -12,11 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.representer import RoundTripRepresenter
 
 from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
-from airflow_provider_datapipe.pipelines.workspace.differences import (
-    STREAM_OPTIONS,
-    meaning,
-    operation_shown,
-)
+from airflow_provider_datapipe.pipelines.workspace.apply_elt_streams import STREAM_OPTIONS
 from airflow_provider_datapipe.pipelines.workspace.document import SETTINGS, Document
 from airflow_provider_datapipe.pipelines.workspace.held import Held, held_by, read_details
 from airflow_provider_datapipe.pipelines.workspace.matching import (
@@ -25,7 +21,6 @@ from airflow_provider_datapipe.pipelines.workspace.matching import (
     key_of_sync,
     keys_of_sending,
     path_of,
-    stream_named,
 )
 from airflow_provider_datapipe.pipelines.workspace.models import (
     ELT_SYNCS,
@@ -44,6 +39,8 @@ from airflow_provider_datapipe.resources.comparable import (
     schedule_of_stream,
     schedule_of_sync,
 )
+from airflow_provider_datapipe.resources.elt_streams import stream_named
+from airflow_provider_datapipe.resources.reverse_etl_syncs import operation_meaning, operation_shown
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
@@ -160,7 +157,7 @@ class _Writer:
         for field in sorted(entry.model_fields_set):
             if field in ("cron_schedule", "object_type_id", "start_date", "enabled", "name"):
                 self._set(node, field, getattr(entry, field), now)
-            elif field == "operation" and meaning(entry.operation) != meaning(held.operation):  # type: ignore[attr-defined] # of a reverse ETL sync
+            elif field == "operation" and operation_meaning(entry.operation) != operation_meaning(held.operation):  # type: ignore[attr-defined] # of a reverse ETL sync
                 self._set(node, field, None, now)
         if isinstance(entry, EltSyncEntry):
             self._replace(node, _CONNECTION, now, same=self._matching.connections[place] == held.source_connection_id)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from datapipe_local.common.errors import RunError
-from datapipe_local.engine import orchestration
+from datapipe_local.engine import orchestration_runs
 from datapipe_local.engine.idle_tracker import IdleTracker
 from datapipe_local.engine.schedule import Schedule
 from datapipe_local.engine.stop import Stop, StoppedError
@@ -137,7 +137,7 @@ class Engine:
         with self._guard:
             going = set(self._going)
         next_fire = self._fire()
-        until = orchestration.advance(self._context)
+        until = orchestration_runs.advance(self._context)
         # Use one time for the whole step: a job that comes due during it would otherwise be missed.
         now = clock.now()
         for job in jobs.all("WHERE NOT begun AND due_at <= ? ORDER BY due_at, seq", now):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, MaterializationStatus
 from datapipe_local.common.errors import BadRequestError, NotFoundError, RunError
-from datapipe_local.services import jobs, publishing, transforms
+from datapipe_local.services import jobs, transform_publication, transforms
 from datapipe_local.services.references import place_of
 from datapipe_local.warehouse.statements import WarehouseStorageError
 from datapipe_local.warehouse.warehouse import Unfinished, WarehouseError
@@ -93,7 +93,7 @@ class Materializer:
                     materialization_error=error,
                 )
                 if error is None:
-                    publishing.note_object(self._context, transform)
+                    transform_publication.note_object(self._context, transform)
                 jobs.end(self._context, job, failed=error is not None)
 
     def _work(self, job: Job, stop: Stop) -> Built:
@@ -121,11 +121,11 @@ class Materializer:
             self._context.warehouse.discard(table)
 
     def _build(self, transform: Transform) -> Unfinished:
-        query = publishing.published_query(self._context, transform)
+        query = transform_publication.published_query(self._context, transform)
         place = place_of(transform.folder_path, transform.name)
         return self._context.warehouse.build(place, query, transform.publication)
 
     def _create_view(self, transform: Transform) -> None:
-        query = publishing.published_query(self._context, transform)
+        query = transform_publication.published_query(self._context, transform)
         place = place_of(transform.folder_path, transform.name)
         self._context.warehouse.create_view(place, query, instead_of=transforms.stands_at(transform))

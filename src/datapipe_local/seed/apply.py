@@ -23,9 +23,9 @@ from datapipe_local.services import (
     elt_streams,
     elt_syncs,
     orchestrations,
-    publishing,
     reverse_etl_definitions,
     transform_drafts,
+    transform_publication,
     transform_triggers,
     version_control,
 )
@@ -205,7 +205,7 @@ class Seeding:
         if entry.publish:
             self._do(
                 location,
-                publishing.publish,
+                transform_publication.publish,
                 transform_id,
                 name=entry.name,
                 folder_path=entry.folder_path,

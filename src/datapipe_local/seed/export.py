@@ -11,8 +11,8 @@ import yaml
 from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
 from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.seed.models import EltSync, Limits, Responses, RunSettings, Seed, SourceStream
+from datapipe_local.services import elt_stream_sources as readings
 from datapipe_local.services import integrations, version_control
-from datapipe_local.services import stream_sources as readings
 from datapipe_local.services.settings_schema import settings_schema
 
 if TYPE_CHECKING:

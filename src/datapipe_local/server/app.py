@@ -15,25 +15,25 @@ from datapipe_local.api.routes import (
     connection_bridges,
     connections,
     custom_reports,
+    elt_stream_columns,
     elt_streams,
     elt_syncs,
     health,
-    ingestion,
     integrations,
     orchestrations,
     query_previews,
     reverse_etl_syncs,
-    stream_columns,
     transforms,
     web,
+    webhooks,
 )
 from datapipe_local.api.routes.common import refuse_other_than_json, refuse_unknown_parameters
 from datapipe_local.connectors.egress import EgressRule
-from datapipe_local.engine.elt import StreamLoader
+from datapipe_local.engine.elt_stream_runs import StreamLoader
 from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.materialization import Materializer
 from datapipe_local.engine.query_previews import QueryPreviewer
-from datapipe_local.engine.reverse_etl import RecordSender
+from datapipe_local.engine.reverse_etl_sync_runs import RecordSender
 from datapipe_local.server import openapi
 from datapipe_local.server.authentication import OPENAPI_PATH, KeyCheck
 from datapipe_local.server.host_check import HostCheck
@@ -41,8 +41,8 @@ from datapipe_local.server.pages_header import PagesHeader
 from datapipe_local.services import elt_tables, transform_removal
 from datapipe_local.services import query_previews as preview_requests
 from datapipe_local.services.context import Context
-from datapipe_local.services.ingestion import Intake
 from datapipe_local.services.run_overrides import Script
+from datapipe_local.services.webhooks import Intake
 from datapipe_local.storage.clock import Clock
 from datapipe_local.storage.records import JobKind
 from datapipe_local.storage.store import Store
@@ -92,13 +92,13 @@ def make_app(
     app.include_router(health.router)
     app.include_router(authorize.router)
     # Starlette tries routes in order: the most frequent ones come first.
-    for resource in (ingestion, *_RESOURCES):
+    for resource in (webhooks, *_RESOURCES):
         app.include_router(
             resource.router, dependencies=[Depends(refuse_unknown_parameters), Depends(refuse_other_than_json)]
         )
-    app.include_router(stream_columns.router, dependencies=[Depends(refuse_unknown_parameters)])
+    app.include_router(elt_stream_columns.router, dependencies=[Depends(refuse_unknown_parameters)])
     app.include_router(web.router)
-    described = openapi.document(interface_routes(), ingestion.router.routes)
+    described = openapi.document(interface_routes(), webhooks.router.routes)
     app.add_api_route(OPENAPI_PATH, lambda: JSONResponse(described), include_in_schema=False)
     failures.install(app)
     if control is not None:
@@ -198,7 +198,7 @@ def _control(context: Context, engine: Engine, home: Home, *, with_schedules: bo
 
     log.warning("The control plane is on: whoever has the API key can make this service fail, and empty it")
     time = Time(context, engine, with_schedules=with_schedules)
-    return Control(context, engine, Interface(interface_routes(), ingestion.router.routes), home.folder, time)
+    return Control(context, engine, Interface(interface_routes(), webhooks.router.routes), home.folder, time)
 
 
 def _add_control(app: FastAPI, control: Control) -> None:

@@ -11,9 +11,9 @@ from datapipe_local.common.names import snake_case
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.connectors.sources.base import SourceError
 from datapipe_local.services import connections, elt_streams, elt_syncs, references
-from datapipe_local.services import stream_sources as readings
+from datapipe_local.services import elt_stream_sources as readings
+from datapipe_local.services.available_streams import free_name
 from datapipe_local.services.checks import check_name, check_text
-from datapipe_local.services.source_streams import free_name
 from datapipe_local.storage.ids import derived_id, new_id
 from datapipe_local.storage.records import CustomReport, EltSync
 from datapipe_local.warehouse.warehouse import Place, WarehouseError

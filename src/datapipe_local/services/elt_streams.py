@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import elt_syncs, jobs, references, stream_options
+from datapipe_local.services import elt_stream_options, elt_syncs, jobs, references
 from datapipe_local.services.checks import check_cron, check_id, check_name
 from datapipe_local.services.runs import Runs
 from datapipe_local.storage.clock import later
@@ -182,7 +182,7 @@ def put(
         raise BadRequestError(f"name: {place} is the place of the transform {owner.name!r}.")
     now = context.clock.now()
     known = context.store.elt_streams.get(stream_id)
-    stream_options.check(context, elt_sync_id, place, {**(asdict(known) if known else {}), **(options or {})})
+    elt_stream_options.check(context, elt_sync_id, place, {**(asdict(known) if known else {}), **(options or {})})
     if known is None:
         twin = context.store.elt_streams.first("WHERE elt_sync_id = ? AND name = ?", elt_sync_id, name)
         if twin is not None:

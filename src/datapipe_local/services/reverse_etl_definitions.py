@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.common.errors import BadRequestError, NotFoundError
 from datapipe_local.connectors import destinations
-from datapipe_local.services import connections, jobs, orchestrations, reverse_etl, reverse_etl_sources
+from datapipe_local.services import connections, jobs, orchestrations, reverse_etl_sources, reverse_etl_syncs
 from datapipe_local.services import reverse_etl_catalog as offers
 from datapipe_local.services.checks import check_cron, check_id, check_text
 from datapipe_local.storage.ids import new_id
@@ -93,7 +93,7 @@ def update(
     :raises BadRequestError: if the sync is active or has an active run, or a value is invalid.
     """
     while True:
-        before = reverse_etl.get(context, sync_id)
+        before = reverse_etl_syncs.get(context, sync_id)
         _refuse_if_active(context, before)
         connection = connections.get(context, before.destination_connection_id)
         after = replace(
@@ -109,7 +109,7 @@ def update(
         _check(after, connection)
         _check_columns(context, reverse_etl_sources.of(context, before), operation)
         with context.store.transaction():
-            if reverse_etl.get(context, sync_id) != before:
+            if reverse_etl_syncs.get(context, sync_id) != before:
                 # Another request changed the sync, so validate again.
                 continue
             _refuse_if_active(context, before)
@@ -187,7 +187,7 @@ def _change(context: Context, before: ReverseEtlSync, after: ReverseEtlSync) -> 
     if target(before) != target(after):
         database.run("DELETE FROM reverse_etl_records WHERE sync_id = ?", after.id)
     if target(before) != target(after) or before.operation["mode"] != after.operation["mode"]:
-        reverse_etl.forget_checkpoints(context, after.id)
+        reverse_etl_syncs.forget_checkpoints(context, after.id)
     context.store.reverse_etl_syncs.save(after)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datapipe_local.services import reverse_etl
+from datapipe_local.services import reverse_etl_syncs
 from datapipe_local.storage.records import RecordState
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def failed(context: Context, sync_id: str, *, limit: int) -> list[tuple[str, str
 
     :raises NotFoundError: if the sync does not exist.
     """
-    reverse_etl.get(context, sync_id)
+    reverse_etl_syncs.get(context, sync_id)
     return [
         (row["record_id"], row["error"])
         for row in context.store.database.rows(
@@ -38,7 +38,7 @@ def count_failed(context: Context, sync_id: str) -> int:
 
     :raises NotFoundError: if the sync does not exist.
     """
-    reverse_etl.get(context, sync_id)
+    reverse_etl_syncs.get(context, sync_id)
     return int(
         context.store.database.value(
             "SELECT count(*) FROM reverse_etl_records WHERE sync_id = ? AND state = ?", sync_id, RecordState.FAILED
@@ -58,7 +58,7 @@ def retry(context: Context, sync_id: str, record_ids: Sequence[str] | None = Non
     :raises NotFoundError: if the sync does not exist.
     """
     with context.store.transaction():
-        reverse_etl.get(context, sync_id)
+        reverse_etl_syncs.get(context, sync_id)
         reset = "UPDATE reverse_etl_records SET state = ?, error = NULL WHERE sync_id = ? AND state = ?"
         if record_ids is None:
             context.store.database.run(reset, RecordState.RESET, sync_id, RecordState.FAILED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization
-from datapipe_local.services import jobs, orchestrations, reverse_etl, reverse_etl_sources
+from datapipe_local.services import jobs, orchestrations, reverse_etl_sources, reverse_etl_syncs
 from datapipe_local.storage.records import JobKind
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def start(context: Context, scheduled: Scheduled, due_at: Timestamp) -> str | No
         return None if orchestrations.start_scheduled(context, scheduled.subject_id, due_at) else _BUSY
     kind = JobKind(scheduled.kind)
     if kind == JobKind.REVERSE_ETL_SYNC_RUN:
-        source = reverse_etl_sources.of(context, reverse_etl.get(context, scheduled.subject_id))
+        source = reverse_etl_sources.of(context, reverse_etl_syncs.get(context, scheduled.subject_id))
         if source.place is None:
             return f"its source, {source.title}, {source.obstacle}"
     if jobs.get(context, kind, scheduled.subject_id) is not None:

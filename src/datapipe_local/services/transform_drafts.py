@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, TransformStatus
-from datapipe_local.services import orchestrations, publishing, templates, transform_triggers, transforms
+from datapipe_local.services import orchestrations, templates, transform_publication, transform_triggers, transforms
 from datapipe_local.services.checks import check_id
 from datapipe_local.services.version_control import refuse_if_managed
 from datapipe_local.storage.ids import new_id
@@ -55,7 +55,7 @@ def create(
             documentation=documentation,
         )
         if publish:
-            transform = publishing.publish(context, transform.id)
+            transform = transform_publication.publish(context, transform.id)
         if cron_expression is not None:
             transform = transform_triggers.schedule(context, transform.id, cron_expression)
     context.wake.set()
@@ -97,7 +97,7 @@ def update(context: Context, transform_id: str, changes: dict[str, Any], *, publ
             becomes = wanted.materialization if publish else transforms.published_as(transform)
             transform_triggers.check_schedule(wanted.name, cron_expression, becomes)
         if publish:
-            transform = publishing.publish(context, transform_id)
+            transform = transform_publication.publish(context, transform_id)
         if "cron_expression" in changes:
             transform = transform_triggers.schedule(context, transform_id, cron_expression)
     context.wake.set()
@@ -154,7 +154,7 @@ def put(
 
 
 def _check(*, name: str, folder_path: str, sql_template: str) -> None:
-    publishing.check_names(name, folder_path)
+    transform_publication.check_names(name, folder_path)
     templates.check("sql_template", sql_template)
 
 

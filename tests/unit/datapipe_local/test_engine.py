@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from datapipe_local.common.errors import RunError
-from datapipe_local.engine import orchestration
+from datapipe_local.engine import orchestration_runs
 from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.stop import Stop
 from datapipe_local.services import jobs
@@ -177,7 +177,7 @@ def test_work_that_ends_during_a_step_keeps_the_engine_busy(context: Context, mo
     engine = executor.engine
     has_work: list[bool] = []
     monkeypatch.setattr(engine._idle, "note", lambda **noted: has_work.append(noted["has_work"]))
-    advance = orchestration.advance
+    advance = orchestration_runs.advance
 
     def advance_then_end(given: Context) -> Timestamp | None:
         moment = advance(given)
@@ -187,7 +187,7 @@ def test_work_that_ends_during_a_step_keeps_the_engine_busy(context: Context, mo
 
     owe(context, "load")
     engine._step(Stop())
-    monkeypatch.setattr(orchestration, "advance", advance_then_end)
+    monkeypatch.setattr(orchestration_runs, "advance", advance_then_end)
     # The load ends after this step advanced the orchestrations, so that only the next step can finish their runs.
     engine._step(Stop())
     engine._step(Stop())

@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from datapipe_local.services import elt_streams, elt_syncs, orchestrations, reverse_etl, transforms
+from datapipe_local.services import elt_streams, elt_syncs, orchestrations, reverse_etl_syncs, transforms
 from datapipe_local.services.context import Context
 from datapipe_local.storage import records
 from datapipe_local.storage.clock import Clock, as_timestamp
@@ -132,8 +132,10 @@ REQUESTS: dict[str, Callable[[Context, int], Any]] = {
     "stream runs, from the middle back": lambda c, n: stream_runs(c, middle(n)),
     "status URL": lambda c, n: stream_runs(c, middle(n), "asc", limit=1),
     "a stream run": lambda c, n: elt_streams.runs(c).shown(middle(n)),
-    "reverse runs, newest": lambda c, _: reverse_etl.page_of_runs(c, "out", after=None, limit=10, direction="desc"),
-    "reverse runs, from the middle on": lambda c, n: reverse_etl.page_of_runs(
+    "reverse runs, newest": lambda c, _: reverse_etl_syncs.page_of_runs(
+        c, "out", after=None, limit=10, direction="desc"
+    ),
+    "reverse runs, from the middle on": lambda c, n: reverse_etl_syncs.page_of_runs(
         c, "out", after=middle(n, "out"), limit=10, direction="asc"
     ),
     "orchestration runs, first": lambda c, _: orchestration_runs(c),

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from datapipe_local.engine import orchestration
+from datapipe_local.engine import orchestration_runs
 from datapipe_local.engine.plan import plan
 from datapipe_local.services import jobs, orchestrations
 from datapipe_local.services.context import Context
@@ -86,15 +86,15 @@ def test_the_running_run_stays_first_if_the_clock_is_set_back(context: Context, 
     clock = SetClock()
     context = replace(context, clock=clock)
     first = orchestrations.request_run(context, "nightly")
-    orchestration.advance(context)
+    orchestration_runs.advance(context)
     clock.forward(-3600)
     second = orchestrations.request_run(context, "nightly")
-    orchestration.advance(context)
+    orchestration_runs.advance(context)
     assert [run.id for run in context.store.orchestration_runs.all("WHERE started_at IS NOT NULL")] == [first.id]
     jobs.end(context, context.store.jobs.all()[0], failed=False)
     clock.forward(7200)
-    orchestration.advance(context)
-    orchestration.advance(context)
+    orchestration_runs.advance(context)
+    orchestration_runs.advance(context)
     assert [run.id for run in context.store.orchestration_runs.all("WHERE finished_at IS NULL")] == [second.id]
 
 
@@ -103,9 +103,9 @@ def test_a_run_lasts_its_minimum_duration(context: Context, made: Resources) -> 
     context = replace(context, clock=clock)
     context.store.set("minimum_duration", 10)
     run = orchestrations.request_run(context, "nightly")
-    assert orchestration.advance(context) == later(NOW, 10)
+    assert orchestration_runs.advance(context) == later(NOW, 10)
     clock.forward(10)
-    orchestration.advance(context)
+    orchestration_runs.advance(context)
     ended = context.store.orchestration_runs.get(run.id)
     assert ended is not None
     assert (ended.status, ended.finished_at) == ("COMPLETED", later(NOW, 10))
@@ -175,7 +175,7 @@ class Runs(RuleBasedStateMachine):
         """Advance as the engine does. Once more must change nothing."""
         states = []
         for _ in range(2):
-            orchestration.advance(self.context)
+            orchestration_runs.advance(self.context)
             states.append((self.store.orchestration_items.all(), self.store.jobs.all(), self.run))
         assert states[0] == states[1]
         # Each item begins as soon as possible.
@@ -253,7 +253,7 @@ class Runs(RuleBasedStateMachine):
         for _ in range(2 * len(self.needs) + 2):
             for job in self.other_jobs().values():
                 jobs.end(self.context, job, failed=False)
-            orchestration.advance(self.context)
+            orchestration_runs.advance(self.context)
             self.check()
             for position, job in self.own_jobs().items():
                 jobs.end(self.context, job, failed=failed)

@@ -12,7 +12,7 @@ import yaml
 from datapipe_local.common.errors import BadRequestError, SetupError
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document
-from datapipe_local.services import elt_syncs, publishing, schedules, transform_drafts, transforms
+from datapipe_local.services import elt_syncs, schedules, transform_drafts, transform_publication, transforms
 from datapipe_local.services.context import Context
 from datapipe_local.storage.ids import derived_id
 
@@ -88,7 +88,7 @@ def test_a_seed_creates_all_resources(context: Context, seed_file: Path) -> None
 def test_a_repeated_seed_changes_nothing(context: Context, seed_file: Path) -> None:
     apply(context, seed_file)
     elt_syncs.enable(context, "shop", enabled=False)
-    publishing.publish(context, "numbers", name="figures")
+    transform_publication.publish(context, "numbers", name="figures")
     before = dump(context)
     assert apply(context, seed_file) == {}
     assert dump(context) == before
@@ -128,7 +128,7 @@ def test_the_schedule_of_a_draft_waits_until_it_is_published(context: Context, s
     transform = transforms.get(context, "t")
     assert (transform.status, transform.cron_expression) == ("draft", "0 4 * * *")
     assert [one.subject_id for one in schedules.effective(context)] == []
-    publishing.publish(context, "t")
+    transform_publication.publish(context, "t")
     assert [(one.subject_id, one.cron_expression) for one in schedules.effective(context)] == [("t", "0 4 * * *")]
     # What is to be a view has none, published or not.
     other = draft.replace("id: t, name: t", "id: u, name: u")

@@ -12,7 +12,7 @@ from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.common.errors import BadRequestError, NotFoundError, RunError
 from datapipe_local.engine.materialization import Materializer
 from datapipe_local.engine.stop import Stop
-from datapipe_local.services import jobs, publishing, transform_drafts, transform_removal, transforms
+from datapipe_local.services import jobs, transform_drafts, transform_publication, transform_removal, transforms
 from datapipe_local.services.context import Context
 from datapipe_local.storage.records import Job, JobKind
 from datapipe_local.warehouse.warehouse import Place
@@ -32,7 +32,7 @@ def put(context: Context, name: str, sql: str, *, transform_id: str | None = Non
 
 def put_published(context: Context, name: str, sql: str, **more: Any) -> None:
     put(context, name, sql, **more)
-    publishing.publish(context, name)
+    transform_publication.publish(context, name)
 
 
 def names(context: Context, transform_id: str) -> list[str]:
@@ -62,14 +62,14 @@ def test_a_transform_cannot_read_itself(context: Context) -> None:
     with pytest.raises(
         BadRequestError, match=r"'a' would depend on itself: .*\{\{model\.a\}\}, which is this transform"
     ):
-        publishing.publish(context, "a")
+        transform_publication.publish(context, "a")
 
 
 def test_all_unknown_references_are_named(context: Context) -> None:
     put_published(context, "customers", "SELECT 1 AS x")
     put(context, "b", "SELECT * FROM {{model.custmers}}, {{raw.far.away}}")
     with pytest.raises(BadRequestError, match=r"\(did you mean model\.customers\?\), \{\{raw\.far\.away\}\}:"):
-        publishing.publish(context, "b")
+        transform_publication.publish(context, "b")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_two_transforms_cannot_have_one_place(context: Context, first: Any, othe
     put_published(context, sql="SELECT 1 AS x", **first)
     put(context, sql="SELECT 1 AS x", **other, transform_id="other")
     with pytest.raises(BadRequestError, match=said):
-        publishing.publish(context, "other")
+        transform_publication.publish(context, "other")
 
 
 @pytest.mark.parametrize("older", ["SELECT 1 AS old", "SELECT nope AS old"])
@@ -105,7 +105,7 @@ def test_a_build_of_an_older_publication_is_discarded(context: Context, older: s
 
 def test_a_view_stays_until_the_table_that_replaces_it(context: Context) -> None:
     put_published(context, "a", "SELECT 1 AS x")
-    publishing.publish(context, "a", name="b", folder_path="f", materialization=TABLE)
+    transform_publication.publish(context, "a", name="b", folder_path="f", materialization=TABLE)
     assert transforms.get(context, "a").object_tag == "model.a"
     assert names(context, "a") == ["x"]
     materialize(context, "a")
@@ -147,7 +147,7 @@ def test_a_seed_restores_a_deleted_transform(context: Context) -> None:
         transforms.get(context, "a")
     put(context, "a", "SELECT 2 AS y")
     assert (transforms.get(context, "a").status, names(context, "a")) == ("draft", ["y"])
-    publishing.publish(context, "a")
+    transform_publication.publish(context, "a")
     assert transforms.get(context, "a").object_tag == "model.a"
 
 
@@ -168,7 +168,7 @@ def test_an_interrupted_deletion_is_finished(context: Context, monkeypatch: pyte
                 transform_removal.delete(context, name)
     # Another transform took the place of the first one.
     put(context, "a", "SELECT 2 AS x", transform_id="other")
-    publishing.publish(context, "other")
+    transform_publication.publish(context, "other")
     transform_removal.finish(context)
     assert [exists(context, Place("models", name)) for name in ("a", "b")] == [True, False]
 
@@ -193,9 +193,11 @@ class _Overtaken:
 def test_a_view_published_while_its_build_waits(context: Context, becomes: Materialization) -> None:
     older = put(context, "a", "SELECT 1 AS older")
     newer = put(context, "a", "SELECT 2 AS newer")
-    publishing.publish(context, "a", materialization=TABLE)
-    publishing.publish(context, "a", version_id=older, materialization=VIEW)
-    overtaken = _Overtaken(context, lambda: publishing.publish(context, "a", version_id=newer, materialization=becomes))
+    transform_publication.publish(context, "a", materialization=TABLE)
+    transform_publication.publish(context, "a", version_id=older, materialization=VIEW)
+    overtaken = _Overtaken(
+        context, lambda: transform_publication.publish(context, "a", version_id=newer, materialization=becomes)
+    )
     materialize(replace(context, publishing=overtaken), "a")  # type: ignore[arg-type]  # RLock is a class of its own
     # The build was for the older publication, so that the job remains.
     assert transforms.get(context, "a").materialization_status == ("running" if becomes == TABLE else None)

@@ -19,9 +19,9 @@ from datapipe_local.services import elt_syncs as services
 from datapipe_local.services.connections import WAREHOUSE_CONNECTION_ID, WAREHOUSE_INTEGRATION_ID
 
 if TYPE_CHECKING:
+    from datapipe_local.services.available_streams import Available
     from datapipe_local.services.context import Context
     from datapipe_local.services.elt_syncs import StreamState
-    from datapipe_local.services.source_streams import Available
     from datapipe_local.storage import records
 
 #: The local service has a single account.

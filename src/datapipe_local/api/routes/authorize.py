@@ -16,15 +16,15 @@ from datapipe_local.pages import frame
 from datapipe_local.pages.authorize import authorize_page, message_page
 from datapipe_local.pages.fields import fields_of
 from datapipe_local.pages.form import read, shown
-from datapipe_local.services import bridges, redirects
-from datapipe_local.services.bridges import InvalidSettingsError, NotOpenError, Problem, Standing
+from datapipe_local.services import connection_bridges, redirects
+from datapipe_local.services.connection_bridges import InvalidSettingsError, NotOpenError, Problem, Standing
 from datapipe_local.services.settings_schema import settings_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from datapipe_local.pages.fields import Field
-    from datapipe_local.services.bridges import Session
+    from datapipe_local.services.connection_bridges import Session
     from datapipe_local.services.context import Context
 
 router = APIRouter(include_in_schema=False)
@@ -61,7 +61,7 @@ class _UnreadableError(Exception):
 def show(context: CurrentContext, bridge_id: str) -> Response:
     """Show the form."""
     try:
-        session = bridges.session(context, bridge_id)
+        session = connection_bridges.session(context, bridge_id)
     except NotOpenError as error:
         return _closed(error)
     given = shown(_fields(session), session.settings or {})
@@ -87,15 +87,15 @@ async def submit(request: Request, bridge_id: str) -> Response:
 def _submitted(context: Context, bridge_id: str, typed: Mapping[str, str]) -> Response:
     action = typed.get("action", "connect")
     if action == "cancel":
-        return _redirect(bridges.decline(context, bridge_id))
-    session = bridges.session(context, bridge_id)
+        return _redirect(connection_bridges.decline(context, bridge_id))
+    session = connection_bridges.session(context, bridge_id)
     form = read(_fields(session), typed)
     if action == "more":
         return _form(session, form.given, {}, 200)
     problems = form.problems
     if not problems:
         try:
-            return _redirect(bridges.authorize(context, bridge_id, form.settings))
+            return _redirect(connection_bridges.authorize(context, bridge_id, form.settings))
         except InvalidSettingsError as error:
             problems = {_name(problem): problem.message for problem in error.problems}
     return _form(session, form.given, problems, 400)

@@ -10,7 +10,7 @@ from datapipe_local.api.routes.common import CurrentContext, envelope
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.common.authority import parse_authority
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import bridges
+from datapipe_local.services import connection_bridges
 from datapipe_local.storage.records import ConnectionBridge
 from datapipe_local.storage.table import Page
 
@@ -23,7 +23,7 @@ AUTHORIZE_PATH = "/authorize/"
 @router.get("", **answering(PageDto[ConnectionBridgeDto]))
 def list_bridges(context: CurrentContext, request: Request) -> dict[str, Any]:
     """List all active bridges."""
-    found = bridges.active(context)
+    found = connection_bridges.active(context)
     base = _base(request)
     return envelope(Page(found, None), lambda bridge: _answer(base, bridge))
 
@@ -32,7 +32,7 @@ def list_bridges(context: CurrentContext, request: Request) -> dict[str, Any]:
 def create_bridge(context: CurrentContext, request: Request, body: ConnectionBridgeCreate) -> dict[str, Any]:
     """Create a bridge that is valid for a day."""
     base = _base(request)
-    return _answer(base, bridges.create(context, **body.model_dump(exclude_unset=True)))
+    return _answer(base, connection_bridges.create(context, **body.model_dump(exclude_unset=True)))
 
 
 def _answer(base: str, bridge: ConnectionBridge) -> dict[str, Any]:

@@ -31,8 +31,8 @@ from datapipe_local.api.routes.common import (
     no_content,
 )
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.services import elt_syncs, source_streams
-from datapipe_local.services.source_streams import Wanted
+from datapipe_local.services import available_streams, elt_syncs
+from datapipe_local.services.available_streams import Wanted
 
 router = APIRouter(prefix="/elt_syncs", tags=["ELT syncs"])
 
@@ -117,7 +117,7 @@ def available_source_streams(
     context: CurrentContext, sync_id: str, starting_after: After = None, limit: Limit = DEFAULT_LIMIT
 ) -> dict[str, Any]:
     """List the streams that a sync has or can add, by name."""
-    page = source_streams.page(context, sync_id, after=starting_after, limit=limit)
+    page = available_streams.page(context, sync_id, after=starting_after, limit=limit)
     return envelope(page, available_stream)
 
 
@@ -128,7 +128,7 @@ def add_source_streams(context: CurrentContext, sync_id: str, body: SourceStream
         Wanted(one.name, one.model_dump(mode="json", exclude={"name"}, exclude_unset=True))
         for one in body.source_streams or ()
     ]
-    added = source_streams.add(context, sync_id, wanted)
+    added = available_streams.add(context, sync_id, wanted)
     newer = context.shows_newer_fields
     return {"source_streams": [elt_stream(stream, newer=newer) for stream in added]}
 

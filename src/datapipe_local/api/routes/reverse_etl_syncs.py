@@ -34,7 +34,7 @@ from datapipe_local.api.routes.common import (
     no_content,
 )
 from datapipe_local.api.routes.documented import answering
-from datapipe_local.services import reverse_etl, reverse_etl_catalog, reverse_etl_definitions, reverse_etl_records
+from datapipe_local.services import reverse_etl_catalog, reverse_etl_definitions, reverse_etl_records, reverse_etl_syncs
 
 router = APIRouter(tags=["reverse ETL"])
 
@@ -80,7 +80,7 @@ def list_syncs(
     destination_connection_id: str | None = None,
 ) -> dict[str, Any]:
     """List syncs by creation date, optionally of one destination connection."""
-    page = reverse_etl.page(
+    page = reverse_etl_syncs.page(
         context, after=starting_after, limit=limit, destination_connection_id=destination_connection_id
     )
     return envelope(page, partial(models.reverse_etl_sync, context))
@@ -96,7 +96,7 @@ def create_sync(context: CurrentContext, body: ReverseEtlSyncCreateRequest) -> d
 @router.get("/reverse_etl_syncs/{sync_id}", **answering(ReverseEtlSyncWithSettingsDto, 404))
 def get_sync(context: CurrentContext, sync_id: str) -> dict[str, Any]:
     """Return a sync with its settings."""
-    return models.reverse_etl_sync(context, reverse_etl.get(context, sync_id), with_settings=True)
+    return models.reverse_etl_sync(context, reverse_etl_syncs.get(context, sync_id), with_settings=True)
 
 
 @router.post("/reverse_etl_syncs/{sync_id}", **answering(ReverseEtlSyncWithSettingsDto, 404))
@@ -109,21 +109,21 @@ def update_sync(context: CurrentContext, sync_id: str, body: ReverseEtlSyncUpdat
 @router.delete("/reverse_etl_syncs/{sync_id}", **answering(None, 404, status=204))
 def delete_sync(context: CurrentContext, sync_id: str) -> Response:
     """Delete a sync. Records at the destination stay."""
-    reverse_etl.delete(context, sync_id)
+    reverse_etl_syncs.delete(context, sync_id)
     return no_content()
 
 
 @router.post("/reverse_etl_syncs/{sync_id}/activate", **answering(None, 404, status=204))
 def activate_sync(context: CurrentContext, sync_id: str, body: NoFields | None = None) -> Response:
     """Activate a sync, so that it runs on its schedule."""
-    reverse_etl.activate(context, sync_id, enabled=True)
+    reverse_etl_syncs.activate(context, sync_id, enabled=True)
     return no_content()
 
 
 @router.post("/reverse_etl_syncs/{sync_id}/deactivate", **answering(None, 404, status=204))
 def deactivate_sync(context: CurrentContext, sync_id: str, body: NoFields | None = None) -> Response:
     """Deactivate a sync, so that it no longer runs."""
-    reverse_etl.activate(context, sync_id, enabled=False)
+    reverse_etl_syncs.activate(context, sync_id, enabled=False)
     return no_content()
 
 
@@ -134,7 +134,7 @@ def request_run(
     body: NoFields | None = None,
 ) -> dict[str, str]:
     """Request a run of a sync."""
-    return {"status_url": reverse_etl.request_run(context, sync_id)}
+    return {"status_url": reverse_etl_syncs.request_run(context, sync_id)}
 
 
 @router.get("/reverse_etl_sync_runs", **answering(PageDto[ReverseEtlSyncRunDto], 404))
@@ -146,7 +146,7 @@ def list_runs(
     sort_direction: SortDirection = "desc",
 ) -> Response:
     """List the runs of a sync by start date."""
-    page = reverse_etl.page_of_runs(
+    page = reverse_etl_syncs.page_of_runs(
         context, reverse_etl_sync_id, after=starting_after, limit=limit, direction=sort_direction
     )
     return as_it_is(envelope(page, partial(serialized, ReverseEtlSyncRunDto)))
@@ -155,7 +155,7 @@ def list_runs(
 @router.get("/reverse_etl_sync_runs/{run_id}", **answering(ReverseEtlSyncRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
     """Return a run of a sync."""
-    return as_it_is(serialized(ReverseEtlSyncRunDto, reverse_etl.runs(context).shown(run_id)))
+    return as_it_is(serialized(ReverseEtlSyncRunDto, reverse_etl_syncs.runs(context).shown(run_id)))
 
 
 @router.get("/reverse_etl_failed_records", **answering(ListDto[ReverseEtlSyncRecordErrorDto], 404))

@@ -27,9 +27,9 @@ from datapipe_local.api.routes.common import DEFAULT_LIMIT, After, CurrentContex
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.common.errors import NotFoundError
 from datapipe_local.services import (
-    publishing,
     transform_bulk,
     transform_drafts,
+    transform_publication,
     transform_removal,
     transform_triggers,
     transforms,
@@ -151,7 +151,7 @@ async def publish(context: CurrentContext, transform_id: str, body: PublishReque
     """Publish a transform as a view, immediately, or as a table, in the background."""
     wanted = body or PublishRequest()
     await run_in_threadpool(
-        publishing.publish,
+        transform_publication.publish,
         context,
         transform_id,
         version_id=wanted.version_id,
@@ -167,7 +167,7 @@ async def rematerialize(
     context: CurrentContext, transform_id: str, body: RematerializeRequest | None = None
 ) -> dict[str, Any]:
     """Rebuild a published transform."""
-    await run_in_threadpool(publishing.rematerialize, context, transform_id)
+    await run_in_threadpool(transform_publication.rematerialize, context, transform_id)
     return await _answer(context, transform_id, wait=body is not None and body.wait_for_completion)
 
 

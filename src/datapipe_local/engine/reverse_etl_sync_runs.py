@@ -14,7 +14,7 @@ from datapipe_local.connectors.destinations.base import Progress, Target
 from datapipe_local.engine.delivery import Delivery
 from datapipe_local.engine.record_ledger import Ledger
 from datapipe_local.engine.record_reader import Candidate, candidate, digest_of
-from datapipe_local.services import connections, jobs, reverse_etl, reverse_etl_sources
+from datapipe_local.services import connections, jobs, reverse_etl_sources, reverse_etl_syncs
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import ReverseEtlSyncRun
 from datapipe_local.storage.temporary_data import DiskSet
@@ -57,7 +57,7 @@ class RecordSender:
             # The sync may have been deleted in the meantime.
             if not jobs.is_owed(self._context, job):
                 return
-            run_id = reverse_etl.runs(self._context).next_id(job.subject_id, clock.now())
+            run_id = reverse_etl_syncs.runs(self._context).next_id(job.subject_id, clock.now())
             store.reverse_etl_sync_runs.insert(
                 ReverseEtlSyncRun(
                     id=str(run_id),
@@ -147,7 +147,7 @@ class RecordSender:
             yield [candidate(mappings, row) for row in rows]
 
     def _progress(self, run: ReverseEtlSyncRun) -> Progress:
-        before = reverse_etl.checkpoint_before(self._context, run)
+        before = reverse_etl_syncs.checkpoint_before(self._context, run)
         return Progress(run.checkpoint, before, lambda checkpoint: self._note(run.id, checkpoint=checkpoint))
 
     def _ask_again(self, delivery: Delivery, candidates: Callable[[], Iterator[list[Candidate]]]) -> None:

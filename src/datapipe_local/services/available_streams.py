@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from datapipe_local.common.errors import BadRequestError, RunError
 from datapipe_local.common.names import numbered
 from datapipe_local.connectors.sources.base import SourceError
+from datapipe_local.services import elt_stream_sources as readings
 from datapipe_local.services import elt_streams, elt_syncs
-from datapipe_local.services import stream_sources as readings
 from datapipe_local.storage.ids import new_id
 from datapipe_local.storage.records import Json
 from datapipe_local.storage.table import Page, Position

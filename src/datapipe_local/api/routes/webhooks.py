@@ -13,10 +13,10 @@ from starlette.requests import ClientDisconnect
 from datapipe_local.api.models.webhooks import AcceptedDto
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.common.errors import PayloadTooLargeError, UnauthorizedError, UnsupportedMediaTypeError
-from datapipe_local.services import ingestion
+from datapipe_local.services import webhooks
 
 if TYPE_CHECKING:
-    from datapipe_local.services.ingestion import Endpoint, Intake
+    from datapipe_local.services.webhooks import Endpoint, Intake
 
 router = APIRouter(prefix="/webhooks", tags=["webhook ingestion"])
 
@@ -38,13 +38,13 @@ async def push(request: Request, connection_id: str, table: str) -> Response:
         place = await run_in_threadpool(intake.endpoint, connection_id, table)
     headers = request.headers.raw
     try:
-        ingestion.check_headers(place, headers)
+        webhooks.check_headers(place, headers)
         _check_kind(request)
         body = await _body(request, place.limit)
         if len(body) <= _SMALL:
-            pushed = ingestion.read(place, headers, body)
+            pushed = webhooks.read(place, headers, body)
         else:
-            pushed = await run_in_threadpool(ingestion.read, place, headers, body)
+            pushed = await run_in_threadpool(webhooks.read, place, headers, body)
         await intake.keep(pushed)
     except UnauthorizedError as error:
         return _unauthorized(place, error)

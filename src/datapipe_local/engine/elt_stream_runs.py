@@ -9,7 +9,7 @@ from airflow_provider_datapipe.api.models.elt_syncs import FullSyncTrigger, Oper
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.sources.base import Need
 from datapipe_local.services import elt_plan, elt_streams, elt_syncs, elt_tables, jobs
-from datapipe_local.services import stream_sources as readings
+from datapipe_local.services import elt_stream_sources as readings
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import EltStreamRun
 from datapipe_local.warehouse.loading import protection
@@ -24,7 +24,7 @@ from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
 if TYPE_CHECKING:
     from datapipe_local.engine.stop import Stop
     from datapipe_local.services.context import Context
-    from datapipe_local.services.stream_sources import Reading
+    from datapipe_local.services.elt_stream_sources import Reading
     from datapipe_local.storage.records import EltStream, EltSync, Job
     from datapipe_local.warehouse.loading.increment import Newest
     from datapipe_local.warehouse.loading.load_options import Note

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_provider_datapipe.api.models.formats import strict_json
 from datapipe_local.common.errors import BadRequestError, NotFoundError, UnauthorizedError
 from datapipe_local.connectors.sources.webhook import BasicAuthentication, WebhookSettings
-from datapipe_local.services import webhook_credentials as credentials
+from datapipe_local.services import webhook_authentication as credentials
 from datapipe_local.storage.group_commit import GroupCommit
 from datapipe_local.storage.records import WebhookRecord
 from datapipe_local.storage.watch import Watch

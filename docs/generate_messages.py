@@ -33,6 +33,7 @@ INTERNAL = {
     "EnoughError": "lineage sends no further requests",
     "JsonSyntaxError": "becomes a NotCanonicalError",
     "NotPostedError": "a notifier logs it and continues",
+    "NotUtf8Error": "becomes a WorkspaceError or a TransformFileError",
     "StrictJsonError": "base class of the errors of JSON",
     "TooLarge": "becomes a ProtocolError",
     "Unreadable": "becomes a ProtocolError",

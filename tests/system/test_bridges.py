@@ -36,8 +36,8 @@ def test_a_person_is_asked_and_authorizes(airflow: AirflowComponents, tmp_path: 
         page = httpx.post(url, data={"path": str(tmp_path)})
         assert page.status_code == 303
         reported = parse_qs(urlsplit(page.headers["location"]).query)
-        # Airflow may fail a task that is answered in its first seconds (docs/architecture.md, "Why a trigger keeps its
-        # event back"), and the sensor needs nobody to say that it is done.
+        # Airflow may fail a task that is answered in its first seconds (docs/waiting.md, "Minimum deferral time"), and
+        # the sensor needs nobody to say that it is done.
         wait_for(
             "the sensor has seen it",
             lambda: airflow.tasks(DAG_ID, run_id)["connected"].state == "success",

@@ -304,7 +304,7 @@ def answered(shop: Shop, answer: str) -> str:
 
     wait_for("a person is asked", is_asked, limit=LIMIT, interval=0.5)
     # A task that is answered before the scheduler has heard of the end of its first pass is failed by Airflow
-    # (docs/architecture.md, "Why a trigger keeps its event back").
+    # (docs/waiting.md, "Minimum deferral time").
     wait_for("the scheduler knows that the task waits", has_heard, limit=LIMIT, interval=0.5)
     before = shop.xcom(dag_id, run_id, "before")["rows"][0]["orders"]
     assert f"There are {before} orders now" in asked[0]["body"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -226,8 +226,17 @@ def checked(function: F) -> F:
 
 
 class CheckedArguments(_Base):
-    """Mixin for operators and sensors: checks arguments when the DAG is parsed, and templated ones when rendered."""
+    """
+    Mixin for operators and sensors: checks arguments when the DAG is parsed, and templated ones when rendered.
 
+    In the subclasses of a class that sets ``declared_arguments``, the signature of ``__init__`` is the declaration of
+    the arguments: each one is an attribute before the body of ``__init__`` runs, and Airflow renders it.
+    """
+
+    #: Arguments that the signatures of this class and its bases declare; None if classes set attributes by themselves.
+    declared_arguments: ClassVar[tuple[str, ...] | None] = None
+    #: Declared arguments that Airflow does not render.
+    not_templated: ClassVar[tuple[str, ...]] = ()
     #: Arguments of Airflow's base class that take a duration.
     inherited_durations: ClassVar[tuple[str, ...]] = ()
     #: Lists that must not be empty, and the meaning of the argument's absence.
@@ -235,9 +244,16 @@ class CheckedArguments(_Base):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # The arguments that a DAG file adds in a class of its own are not checked.
-        if "__init__" in vars(cls) and _is_of_package(cls):
-            cls.__init__ = _checked_init(vars(cls)["__init__"])  # type: ignore[method-assign]  # same signature
+        # The arguments that a DAG file adds in a class of its own are neither checked nor declared.
+        if not _is_of_package(cls):
+            return
+        init = vars(cls).get("__init__")
+        declared: Sequence[str] = ()
+        if cls.declared_arguments is not None and "declared_arguments" not in vars(cls):
+            declared = () if init is None else _keyword_arguments(init)
+            _declare(cls, declared)
+        if init is not None:
+            cls.__init__ = _checked_init(init, declared)  # type: ignore[method-assign]  # same signature
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
@@ -297,7 +313,27 @@ class _PlaceInErrors:
             raise kind(f"{place}: {error}").with_traceback(error.__traceback__) from None
 
 
-def _checked_init(init: Callable[..., None]) -> Callable[..., None]:
+def _keyword_arguments(init: Callable[..., None]) -> Sequence[str]:
+    code = init.__code__
+    return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+
+def _declare(cls: type[CheckedArguments], declared: Sequence[str]) -> None:
+    """Add the declared arguments of a class to those of its bases, and to the template fields."""
+    # The first base is the most specific one, so that its arguments come last.
+    bases = cls.__bases__[::-1]
+
+    def inherited(attribute: str) -> list[str]:
+        return [name for base in bases for name in getattr(base, attribute, None) or ()]
+
+    cls.declared_arguments = tuple(dict.fromkeys((*inherited("declared_arguments"), *declared)))
+    if "template_fields" not in vars(cls):
+        templated = (name for name in declared if name not in cls.not_templated)
+        cls.template_fields = tuple(dict.fromkeys((*inherited("template_fields"), *templated)))
+
+
+def _checked_init(init: Callable[..., None], declared: Sequence[str]) -> Callable[..., None]:
+    defaults = init.__kwdefaults__ or {}
     own = {name: each for name, each in init.__annotations__.items() if name not in ("return", "kwargs")}
 
     @wraps(init)
@@ -306,6 +342,8 @@ def _checked_init(init: Callable[..., None]) -> Callable[..., None]:
             for name, annotation in (own | _inherited(type(self))).items():
                 if name in kwargs:
                     kwargs[name] = _check(type(self), name, kwargs[name], annotation)
+            for name in declared:
+                setattr(self, name, kwargs[name] if name in kwargs else defaults[name])
             init(self, **kwargs)
 
     return check_and_init

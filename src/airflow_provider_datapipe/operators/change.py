@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs
+
+_RESOURCES = "airflow_provider_datapipe.resources"
 
 
 class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
@@ -34,6 +37,11 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
 
     #: Names of the changing endpoints that the operator may call.
     endpoints: ClassVar[tuple[str, ...]] = ()
+    declared_arguments: ClassVar[tuple[str, ...]] = ()
+    #: Flow of the change, as ``module.function`` of the package ``resources``. It takes the declared arguments by name.
+    flow: ClassVar[str]
+    #: Declared arguments that the flow does not take.
+    not_in_flow: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, datapipe_conn_id: str = "datapipe_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -64,7 +72,13 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
 
     def _change(self) -> Flow[Any]:
         """Return the flow of the change; most return a :class:`~airflow_provider_datapipe.resources.base.Change`."""
-        raise NotImplementedError
+        module, _, name = self.flow.partition(".")
+        flow: Callable[..., Flow[Any]] = getattr(import_module(f"{_RESOURCES}.{module}"), name)
+        return flow(**self._arguments())
+
+    def _arguments(self) -> dict[str, Any]:
+        """Return the arguments of the flow."""
+        return {name: getattr(self, name) for name in self.declared_arguments if name not in self.not_in_flow}
 
     def _error(self, result: Any) -> Exception | None:
         """Return the error of the task, if any, after all requests succeeded."""
@@ -93,8 +107,8 @@ class ReactivatingOperator(DatapipeChangeOperator):
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
+        from airflow_provider_datapipe.runs.task_state import task_state_of
 
         self._under_change = DeactivatedSyncs(task_state_of(context))
         try:

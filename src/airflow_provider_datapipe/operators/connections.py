@@ -11,7 +11,6 @@ from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier, Context
 
-    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.resources.connections import Opened
 
@@ -45,16 +44,10 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
     .. seealso:: interface.md, "POST /connection_bridges".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "redirect_uri",
-        "integration_id",
-        "new_label",
-        "connection_id",
-        "connection_label",
-        "state",
-        "show_authorize_url",
-    )
+    show_authorize_url: bool | str
+    not_templated = ("notifiers",)
+    flow = "connections.open_bridge"
+    not_in_flow = ("show_authorize_url", "notifiers")
     endpoints = ("connection_bridges.create",)
 
     def __init__(
@@ -75,13 +68,6 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
             raise ValueError("give one of connection_id and connection_label, or neither for a new connection")
         if connection_id is None and connection_label is None and (integration_id is None or new_label is None):
             raise ValueError("give integration_id and new_label for a new connection")
-        self.redirect_uri = redirect_uri
-        self.integration_id = integration_id
-        self.new_label = new_label
-        self.connection_id = connection_id
-        self.connection_label = connection_label
-        self.state = state
-        self.show_authorize_url = show_authorize_url
         self.notifiers = list(notifiers) if isinstance(notifiers, Sequence) else [notifiers]
         if not self.notifiers and show_authorize_url is False:
             raise ValueError("nobody would get the address: give notifiers, or show_authorize_url=True")
@@ -110,18 +96,6 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
             notifier({**context, **reported})
         return result_of(opened, show=show)
 
-    def _change(self) -> Flow[Opened]:
-        from airflow_provider_datapipe.resources import connections
-
-        return connections.open_bridge(
-            redirect_uri=self.redirect_uri,
-            integration_id=self.integration_id,
-            new_label=self.new_label,
-            connection_id=self.connection_id,
-            connection_label=self.connection_label,
-            state=self.state,
-        )
-
     def _log_result(self, result: Any) -> None:
         from airflow.providers.common.compat.sdk import mask_secret
 
@@ -147,13 +121,7 @@ class ConnectionDeleteOperator(DatapipeChangeOperator):
     .. seealso:: interface.md, "DELETE /connections/{id}".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "connection_id",
-        "connection_label",
-        "if_used",
-        "if_missing",
-    )
+    flow = "connections.delete"
     endpoints = ("connections.delete",)
 
     def __init__(
@@ -167,17 +135,6 @@ class ConnectionDeleteOperator(DatapipeChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(connection_id=connection_id, connection_label=connection_label)
-        self.connection_id = connection_id
-        self.connection_label = connection_label
-        self.if_used = if_used
-        self.if_missing = if_missing
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import connections
-
-        return connections.delete(
-            self.connection_id, self.connection_label, if_used=self.if_used, if_missing=self.if_missing
-        )
 
     def _log_result(self, result: Change) -> None:
         super()._log_result(result)

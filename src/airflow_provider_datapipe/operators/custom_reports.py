@@ -10,7 +10,6 @@ from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.resources.custom_reports import ReportsResult
     from airflow_provider_datapipe.runs.task_state import TaskState
 
@@ -40,14 +39,10 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
     .. seealso:: interface.md, "POST /custom_reports".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "reports",
-        "add_as_source_stream",
-        "if_exists",
-        "on_partial_failure",
-        "tolerated_errors",
-    )
+    on_partial_failure: Literal["fail", "succeed"]
+    tolerated_errors: Sequence[str] | str
+    flow = "custom_reports.create"
+    not_in_flow = ("on_partial_failure", "tolerated_errors")
     endpoints = ("custom_reports.create",)
 
     def __init__(
@@ -61,11 +56,6 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.reports = reports
-        self.add_as_source_stream = add_as_source_stream
-        self.if_exists = if_exists
-        self.on_partial_failure = on_partial_failure
-        self.tolerated_errors = tolerated_errors
         self._records: TaskState | None = None
 
     def execute(self, context: Context) -> Any:
@@ -76,23 +66,17 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         :raises DatapipeError: the service refused, or could not be reached.
         :raises ValueError: if a rendered argument is invalid.
         """
-        from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.resources.custom_reports import check_policy
+        from airflow_provider_datapipe.runs.task_state import task_state_of
 
         check_policy(self.on_partial_failure, self.tolerated_errors)
         self._records = task_state_of(context)
         return super().execute(context)
 
-    def _change(self) -> Flow[ReportsResult]:
-        from airflow_provider_datapipe.resources import custom_reports
+    def _arguments(self) -> dict[str, Any]:
         from airflow_provider_datapipe.runs.task_state import NoTaskState
 
-        return custom_reports.create(
-            self.reports,
-            add_as_source_stream=self.add_as_source_stream,
-            if_exists=self.if_exists,
-            records=self._records or NoTaskState(),
-        )
+        return {**super()._arguments(), "records": self._records or NoTaskState()}
 
     def _error(self, result: ReportsResult) -> Exception | None:
         from airflow_provider_datapipe.resources.custom_reports import error_of, settle

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
-
-if TYPE_CHECKING:
-    from airflow_provider_datapipe.flows import Flow
 
 
 class DatapipeOperator(DatapipeChangeOperator):
@@ -31,13 +27,8 @@ class DatapipeOperator(DatapipeChangeOperator):
     .. seealso:: :doc:`/endpoints` for names and arguments.
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "endpoint",
-        "arguments",
-        "all_pages",
-        "limit",
-    )
+    endpoint: str
+    flow = "requests.call"
 
     def __init__(
         self,
@@ -49,15 +40,6 @@ class DatapipeOperator(DatapipeChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.endpoint = endpoint
-        self.arguments = arguments
-        self.all_pages = all_pages
-        self.limit = limit
-
-    def _change(self) -> Flow[Any]:
-        from airflow_provider_datapipe.resources import requests as generic
-
-        return generic.call(self.endpoint, self.arguments, all_pages=self.all_pages, limit=self.limit)
 
     def _log_result(self, result: Any) -> None:
         what = f"{len(result)} items" if isinstance(result, list) else "its answer" if result is not None else "done"

@@ -11,7 +11,6 @@ from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.runs.models import RunTarget
 
 
@@ -77,14 +76,6 @@ class DatapipeEltStreamOperator(DatapipeChangeOperator):
     :param destination_schema_name: the schema of the sync of ``stream_name``. (templated)
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "stream_id",
-        "stream_name",
-        "sync_id",
-        "destination_schema_name",
-    )
-
     def __init__(
         self,
         *,
@@ -96,15 +87,13 @@ class DatapipeEltStreamOperator(DatapipeChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         identify_stream(stream_id, stream_name, sync_id=sync_id, destination_schema_name=destination_schema_name)
-        self.stream_id = stream_id
-        self.stream_name = stream_name
-        self.sync_id = sync_id
-        self.destination_schema_name = destination_schema_name
 
-    def _target(self) -> Flow[RunTarget]:
-        from airflow_provider_datapipe.resources import elt_streams
+    def _arguments(self) -> dict[str, Any]:
+        from airflow_provider_datapipe.resources.elt_streams import target
 
-        return elt_streams.target(self.stream_id, self.sync_id, self.destination_schema_name, self.stream_name)
+        given = super()._arguments()
+        stream = {name: given.pop(name) for name in DatapipeEltStreamOperator.declared_arguments}
+        return {"finding": target(**stream), **given}
 
 
 class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
@@ -120,17 +109,11 @@ class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
     .. seealso:: interface.md, "POST /elt_streams/{id}/request_full_refresh".
     """
 
-    template_fields: Sequence[str] = (*DatapipeEltStreamOperator.template_fields, "reset_history_table")
+    flow = "elt_streams.request_full_refresh"
     endpoints = ("elt_streams.request_full_refresh",)
 
     def __init__(self, *, reset_history_table: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.reset_history_table = reset_history_table
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_streams
-
-        return elt_streams.request_full_refresh(self._target(), reset_history_table=self.reset_history_table)
 
 
 class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
@@ -143,12 +126,8 @@ class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
     .. seealso:: interface.md, "POST /elt_streams/{id}/cancel_full_refresh".
     """
 
+    flow = "elt_streams.cancel_full_refresh"
     endpoints = ("elt_streams.cancel_full_refresh",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_streams
-
-        return elt_streams.cancel_full_refresh(self._target())
 
 
 class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
@@ -162,17 +141,11 @@ class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
     .. seealso:: interface.md, "POST /elt_streams/{id}/set_sync_interval".
     """
 
-    template_fields: Sequence[str] = (*DatapipeEltStreamOperator.template_fields, "sync_interval")
+    flow = "elt_streams.set_interval"
     endpoints = ("elt_streams.set_sync_interval",)
 
     def __init__(self, *, sync_interval: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.sync_interval = sync_interval
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_streams
-
-        return elt_streams.set_interval(self._target(), self.sync_interval)
 
 
 class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
@@ -185,12 +158,8 @@ class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
     .. seealso:: interface.md, "POST /elt_streams/{id}/clear_sync_interval".
     """
 
+    flow = "elt_streams.clear_interval"
     endpoints = ("elt_streams.clear_sync_interval",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_streams
-
-        return elt_streams.clear_interval(self._target())
 
 
 class EltStreamDeleteOperator(DatapipeEltStreamOperator):
@@ -204,14 +173,8 @@ class EltStreamDeleteOperator(DatapipeEltStreamOperator):
     .. seealso:: interface.md, "DELETE /elt_streams/{id}".
     """
 
-    template_fields: Sequence[str] = (*DatapipeEltStreamOperator.template_fields, "if_missing")
+    flow = "elt_streams.delete"
     endpoints = ("elt_streams.delete",)
 
     def __init__(self, *, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.if_missing = if_missing
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_streams
-
-        return elt_streams.delete(self._target(), self.if_missing)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-    from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.models import RunTarget
     from airflow_provider_datapipe.runs.sync import SyncResult
@@ -125,15 +124,11 @@ class DatapipeEltSyncOperator(DatapipeChangeOperator):
     :param destination_schema_name: the schema of the sync in the warehouse, instead of a name. (templated)
     """
 
-    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "sync_id", "destination_schema_name")
-
     def __init__(
         self, *, sync_id: str | None = None, destination_schema_name: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(sync_id=sync_id, destination_schema_name=destination_schema_name)
-        self.sync_id = sync_id
-        self.destination_schema_name = destination_schema_name
 
 
 class EltSyncCreateOperator(DatapipeChangeOperator):
@@ -157,16 +152,7 @@ class EltSyncCreateOperator(DatapipeChangeOperator):
     .. seealso:: interface.md, "POST /elt_syncs".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "connection_id",
-        "connection_label",
-        "destination_schema_name",
-        "sync_interval",
-        "elt_settings",
-        "data_start_date",
-        "if_exists",
-    )
+    flow = "elt_syncs.create"
     endpoints = ("elt_syncs.create", "elt_syncs.update")
 
     def __init__(
@@ -183,26 +169,6 @@ class EltSyncCreateOperator(DatapipeChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(connection_id=connection_id, connection_label=connection_label)
-        self.connection_id = connection_id
-        self.connection_label = connection_label
-        self.destination_schema_name = destination_schema_name
-        self.sync_interval = sync_interval
-        self.elt_settings = elt_settings
-        self.data_start_date = data_start_date
-        self.if_exists = if_exists
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_syncs
-
-        return elt_syncs.create(
-            self.connection_id,
-            self.connection_label,
-            self.destination_schema_name,
-            sync_interval=self.sync_interval,
-            elt_settings=self.elt_settings,
-            data_start_date=self.data_start_date,
-            if_exists=self.if_exists,
-        )
 
 
 class EltSyncUpdateOperator(DatapipeEltSyncOperator):
@@ -218,25 +184,13 @@ class EltSyncUpdateOperator(DatapipeEltSyncOperator):
     .. seealso:: interface.md, "POST /elt_syncs/{id}".
     """
 
-    template_fields: Sequence[str] = (*DatapipeEltSyncOperator.template_fields, "sync_interval", "elt_settings")
+    flow = "elt_syncs.update"
     endpoints = ("elt_syncs.update",)
 
     def __init__(
         self, *, sync_interval: str | None = None, elt_settings: dict[str, Any] | str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.sync_interval = sync_interval
-        self.elt_settings = elt_settings
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_syncs
-
-        return elt_syncs.update(
-            self.sync_id,
-            self.destination_schema_name,
-            sync_interval=self.sync_interval,
-            elt_settings=self.elt_settings,
-        )
 
 
 class EltSyncEnableOperator(DatapipeEltSyncOperator):
@@ -248,12 +202,8 @@ class EltSyncEnableOperator(DatapipeEltSyncOperator):
     .. seealso:: interface.md, "POST /elt_syncs/{id}/enable".
     """
 
+    flow = "elt_syncs.enable"
     endpoints = ("elt_syncs.enable",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_syncs
-
-        return elt_syncs.switch(self.sync_id, self.destination_schema_name, on=True)
 
 
 class EltSyncDisableOperator(DatapipeEltSyncOperator):
@@ -265,12 +215,8 @@ class EltSyncDisableOperator(DatapipeEltSyncOperator):
     .. seealso:: interface.md, "POST /elt_syncs/{id}/disable".
     """
 
+    flow = "elt_syncs.disable"
     endpoints = ("elt_syncs.disable",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_syncs
-
-        return elt_syncs.switch(self.sync_id, self.destination_schema_name, on=False)
 
 
 class EltSyncDeleteOperator(DatapipeEltSyncOperator):
@@ -285,11 +231,7 @@ class EltSyncDeleteOperator(DatapipeEltSyncOperator):
     .. seealso:: interface.md, "DELETE /elt_syncs/{id}".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeEltSyncOperator.template_fields,
-        "remove_data_references",
-        "if_missing",
-    )
+    flow = "elt_syncs.delete"
     endpoints = ("elt_syncs.delete",)
 
     def __init__(
@@ -300,18 +242,6 @@ class EltSyncDeleteOperator(DatapipeEltSyncOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.remove_data_references = remove_data_references
-        self.if_missing = if_missing
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_syncs
-
-        return elt_syncs.delete(
-            self.sync_id,
-            self.destination_schema_name,
-            remove_data_references=self.remove_data_references,
-            if_missing=self.if_missing,
-        )
 
 
 class EltSyncAddStreamsOperator(DatapipeEltSyncOperator):
@@ -328,17 +258,11 @@ class EltSyncAddStreamsOperator(DatapipeEltSyncOperator):
     .. seealso:: interface.md, "POST /elt_syncs/{id}/source_streams"; fields.md, "SourceStreamDto".
     """
 
-    template_fields: Sequence[str] = (*DatapipeEltSyncOperator.template_fields, "source_streams")
+    flow = "elt_syncs.add_streams"
     endpoints = ("elt_syncs.add_source_streams",)
 
     def __init__(self, *, source_streams: list[str | dict[str, Any]] | str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.source_streams = source_streams
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_syncs
-
-        return elt_syncs.add_streams(self.sync_id, self.destination_schema_name, self.source_streams)
 
 
 class EltSyncAttachOperator(DatapipeEltSyncOperator):
@@ -353,11 +277,7 @@ class EltSyncAttachOperator(DatapipeEltSyncOperator):
     .. seealso:: interface.md, "POST /elt_syncs/{id}/orchestration".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeEltSyncOperator.template_fields,
-        "orchestration_id",
-        "orchestration_name",
-    )
+    flow = "elt_syncs.attach"
     endpoints = ("elt_syncs.attach_orchestration",)
 
     def __init__(
@@ -365,15 +285,6 @@ class EltSyncAttachOperator(DatapipeEltSyncOperator):
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_syncs
-
-        return elt_syncs.attach(
-            self.sync_id, self.destination_schema_name, self.orchestration_id, self.orchestration_name
-        )
 
 
 class EltSyncDetachOperator(DatapipeEltSyncOperator):
@@ -386,9 +297,5 @@ class EltSyncDetachOperator(DatapipeEltSyncOperator):
     .. seealso:: interface.md, "DELETE /elt_syncs/{id}/orchestration".
     """
 
+    flow = "elt_syncs.detach"
     endpoints = ("elt_syncs.detach_orchestration",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import elt_syncs
-
-        return elt_syncs.detach(self.sync_id, self.destination_schema_name)

@@ -11,7 +11,6 @@ from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.runs.models import RunTarget
 
 
@@ -62,12 +61,7 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
     .. seealso:: interface.md, "POST /orchestrations".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "name",
-        "cron_schedule",
-        "if_exists",
-    )
+    flow = "orchestrations.create"
     endpoints = ("orchestrations.create", "orchestrations.update")
 
     def __init__(
@@ -79,14 +73,6 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.name = name
-        self.cron_schedule = cron_schedule
-        self.if_exists = if_exists
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import orchestrations
-
-        return orchestrations.create(self.name, self.cron_schedule, self.if_exists)
 
 
 class DatapipeOrchestrationOperator(DatapipeChangeOperator):
@@ -97,19 +83,11 @@ class DatapipeOrchestrationOperator(DatapipeChangeOperator):
     :param orchestration_name: name of the orchestration. (templated)
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "orchestration_id",
-        "orchestration_name",
-    )
-
     def __init__(
         self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
 
 
 class OrchestrationUpdateOperator(DatapipeOrchestrationOperator):
@@ -124,11 +102,7 @@ class OrchestrationUpdateOperator(DatapipeOrchestrationOperator):
     .. seealso:: interface.md, "POST /orchestrations/{id}".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeOrchestrationOperator.template_fields,
-        "new_name",
-        "cron_schedule",
-    )
+    flow = "orchestrations.update"
     endpoints = ("orchestrations.update",)
 
     def __init__(
@@ -139,15 +113,6 @@ class OrchestrationUpdateOperator(DatapipeOrchestrationOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.new_name = new_name
-        self.cron_schedule = cron_schedule
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import orchestrations
-
-        return orchestrations.update(
-            self.orchestration_id, self.orchestration_name, new_name=self.new_name, cron_schedule=self.cron_schedule
-        )
 
 
 class OrchestrationDeleteOperator(DatapipeOrchestrationOperator):
@@ -162,11 +127,7 @@ class OrchestrationDeleteOperator(DatapipeOrchestrationOperator):
     .. seealso:: interface.md, "DELETE /orchestrations/{id}".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeOrchestrationOperator.template_fields,
-        "cron_schedule",
-        "if_missing",
-    )
+    flow = "orchestrations.delete"
     endpoints = ("orchestrations.delete",)
 
     def __init__(
@@ -177,15 +138,3 @@ class OrchestrationDeleteOperator(DatapipeOrchestrationOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.cron_schedule = cron_schedule
-        self.if_missing = if_missing
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import orchestrations
-
-        return orchestrations.delete(
-            self.orchestration_id,
-            self.orchestration_name,
-            self.cron_schedule,
-            self.if_missing,
-        )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.arguments import exactly_one
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.resources.base import Change
 
 
@@ -33,13 +31,7 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
     .. seealso:: interface.md, "POST /reverse_etl_failed_records/retry" and "retry_all".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "reverse_etl_sync_id",
-        "record_ids",
-        "reason",
-        "reason_pattern",
-    )
+    flow = "reverse_etl_syncs.retry_failed"
     endpoints = ("reverse_etl_failed_records.retry", "reverse_etl_failed_records.retry_all")
 
     def __init__(
@@ -53,20 +45,6 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(record_ids=record_ids, reason=reason, reason_pattern=reason_pattern)
-        self.reverse_etl_sync_id = reverse_etl_sync_id
-        self.record_ids = record_ids
-        self.reason = reason
-        self.reason_pattern = reason_pattern
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
-
-        return reverse_etl.retry_failed(
-            self.reverse_etl_sync_id,
-            record_ids=self.record_ids,
-            reason=self.reason,
-            reason_pattern=self.reason_pattern,
-        )
 
     def _log_result(self, result: Change) -> None:
         reported = result["details"]

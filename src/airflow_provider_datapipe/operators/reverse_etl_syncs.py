@@ -15,8 +15,6 @@ from airflow_provider_datapipe.operators.change import DatapipeChangeOperator, R
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.resources.base import Change
-    from airflow_provider_datapipe.resources.reverse_etl_syncs import Definition
     from airflow_provider_datapipe.runs.models import RunTarget
     from airflow_provider_datapipe.runs.wait import WaitOutcome
 
@@ -119,43 +117,13 @@ def _at_most_one(**given: object) -> None:
 class _ReverseEtlDefinitionOperator(ReactivatingOperator):
     """Base of operators that change the definition of a sync. They restore its activation, however the task ends."""
 
-    def __init__(
-        self,
-        *,
-        object_type_id: str | None = None,
-        object_type_name: str | None = None,
-        operation: dict[str, Any] | str | None = None,
-        sync_interval: str | None = None,
-        orchestration_id: str | None = None,
-        orchestration_name: str | None = None,
-        settings: dict[str, Any] | str | None = None,
-        wait_for_run: Duration = 600,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        _at_most_one(object_type_id=object_type_id, object_type_name=object_type_name)
-        _at_most_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.object_type_id = object_type_id
-        self.object_type_name = object_type_name
-        self.operation = operation
-        self.sync_interval = sync_interval
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
-        self.settings = settings
-        self.wait_for_run = wait_for_run
-
-    def _definition(self) -> Definition:
+    def _arguments(self) -> dict[str, Any]:
         from airflow_provider_datapipe.resources.reverse_etl_syncs import Definition
 
-        return Definition(
-            object_type_id=self.object_type_id,
-            object_type_name=self.object_type_name,
-            operation=self.operation,
-            sync_interval=self.sync_interval,
-            orchestration_id=self.orchestration_id,
-            orchestration_name=self.orchestration_name,
-            settings=self.settings,
-        )
+        given = super()._arguments()
+        definition = Definition(**{field: given.pop(field) for field in Definition.__slots__})
+        seconds = whole_seconds("wait_for_run", given["wait_for_run"])
+        return given | {"wanted": definition, "earlier": self._earlier, "wait_for_run": seconds}
 
 
 class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
@@ -190,23 +158,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
     .. seealso:: interface.md, "POST /reverse_etl_syncs".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "source_id",
-        "transform_name",
-        "folder_path",
-        "destination_connection_id",
-        "destination_connection_label",
-        "object_type_id",
-        "object_type_name",
-        "operation",
-        "sync_interval",
-        "orchestration_id",
-        "orchestration_name",
-        "settings",
-        "if_exists",
-        "wait_for_run",
-    )
+    flow = "reverse_etl_syncs.create"
     endpoints = (
         "reverse_etl_syncs.create",
         "reverse_etl_syncs.update",
@@ -233,17 +185,9 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
         wait_for_run: Duration = 600,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            object_type_id=object_type_id,
-            object_type_name=object_type_name,
-            operation=operation,
-            sync_interval=sync_interval,
-            orchestration_id=orchestration_id,
-            orchestration_name=orchestration_name,
-            settings=settings,
-            wait_for_run=wait_for_run,
-            **kwargs,
-        )
+        super().__init__(**kwargs)
+        _at_most_one(object_type_id=object_type_id, object_type_name=object_type_name)
+        _at_most_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
         exactly_one(source_id=source_id, transform_name=transform_name)
         exactly_one(
             destination_connection_id=destination_connection_id,
@@ -254,27 +198,6 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
             raise ValueError("folder_path goes with transform_name")
         if sync_interval is None:
             exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.source_id = source_id
-        self.transform_name = transform_name
-        self.folder_path = folder_path
-        self.destination_connection_id = destination_connection_id
-        self.destination_connection_label = destination_connection_label
-        self.if_exists = if_exists
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
-
-        return reverse_etl.create(
-            source_id=self.source_id,
-            transform_name=self.transform_name,
-            folder_path=self.folder_path,
-            connection_id=self.destination_connection_id,
-            connection_label=self.destination_connection_label,
-            wanted=self._definition(),
-            if_exists=self.if_exists,
-            earlier=self._earlier,
-            wait_for_run=whole_seconds("wait_for_run", self.wait_for_run),
-        )
 
 
 class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
@@ -304,19 +227,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "reverse_etl_sync_id",
-        "object_type_id",
-        "object_type_name",
-        "operation",
-        "sync_interval",
-        "orchestration_id",
-        "orchestration_name",
-        "settings",
-        "enabled",
-        "wait_for_run",
-    )
+    flow = "reverse_etl_syncs.update"
     endpoints = ("reverse_etl_syncs.update", "reverse_etl_syncs.activate", "reverse_etl_syncs.deactivate")
 
     def __init__(
@@ -334,34 +245,13 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
         wait_for_run: Duration = 600,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            object_type_id=object_type_id,
-            object_type_name=object_type_name,
-            operation=operation,
-            sync_interval=sync_interval,
-            orchestration_id=orchestration_id,
-            orchestration_name=orchestration_name,
-            settings=settings,
-            wait_for_run=wait_for_run,
-            **kwargs,
-        )
+        super().__init__(**kwargs)
+        _at_most_one(object_type_id=object_type_id, object_type_name=object_type_name)
+        _at_most_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
         schedule = (sync_interval, orchestration_id, orchestration_name)
         given = (object_type_id, object_type_name, operation, *schedule, settings, enabled)
         if all(value is None for value in given):
             raise ValueError("there is nothing to change: give what it is to do, its schedule, settings or enabled")
-        self.reverse_etl_sync_id = reverse_etl_sync_id
-        self.enabled = enabled
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
-
-        return reverse_etl.update(
-            self.reverse_etl_sync_id,
-            self._definition(),
-            enabled=self.enabled,
-            earlier=self._earlier,
-            wait_for_run=whole_seconds("wait_for_run", self.wait_for_run),
-        )
 
 
 class DatapipeReverseEtlSyncOperator(DatapipeChangeOperator):
@@ -371,11 +261,8 @@ class DatapipeReverseEtlSyncOperator(DatapipeChangeOperator):
     :param reverse_etl_sync_id: ID of the reverse ETL sync. (templated)
     """
 
-    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id")
-
     def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.reverse_etl_sync_id = reverse_etl_sync_id
 
 
 class ReverseEtlSyncActivateOperator(DatapipeReverseEtlSyncOperator):
@@ -387,12 +274,8 @@ class ReverseEtlSyncActivateOperator(DatapipeReverseEtlSyncOperator):
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/activate".
     """
 
+    flow = "reverse_etl_syncs.activate"
     endpoints = ("reverse_etl_syncs.activate",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
-
-        return reverse_etl.switch(self.reverse_etl_sync_id, on=True)
 
 
 class ReverseEtlSyncDeactivateOperator(DatapipeReverseEtlSyncOperator):
@@ -404,12 +287,8 @@ class ReverseEtlSyncDeactivateOperator(DatapipeReverseEtlSyncOperator):
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/deactivate".
     """
 
+    flow = "reverse_etl_syncs.deactivate"
     endpoints = ("reverse_etl_syncs.deactivate",)
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
-
-        return reverse_etl.switch(self.reverse_etl_sync_id, on=False)
 
 
 class ReverseEtlSyncDeleteOperator(DatapipeReverseEtlSyncOperator):
@@ -423,14 +302,8 @@ class ReverseEtlSyncDeleteOperator(DatapipeReverseEtlSyncOperator):
     .. seealso:: interface.md, "DELETE /reverse_etl_syncs/{id}".
     """
 
-    template_fields: Sequence[str] = (*DatapipeReverseEtlSyncOperator.template_fields, "if_missing")
+    flow = "reverse_etl_syncs.delete"
     endpoints = ("reverse_etl_syncs.delete",)
 
     def __init__(self, *, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.if_missing = if_missing
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import reverse_etl_syncs as reverse_etl
-
-        return reverse_etl.delete(self.reverse_etl_sync_id, self.if_missing)

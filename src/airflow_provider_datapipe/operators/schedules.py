@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -57,19 +57,9 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
         either: True, or its text. (templated)
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "elt_sync_id",
-        "destination_schema_name",
-        "transform_id",
-        "transform_name",
-        "folder_path",
-        "reverse_etl_sync_id",
-        "orchestration_id",
-        "orchestration_name",
-        "cron_schedule",
-        "paused",
-    )
+    paused: bool | str
+    cron_schedule: str | None
+    not_in_flow = ("paused", "cron_schedule")
 
     def __init__(
         self,
@@ -98,16 +88,6 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
         )
         if folder_path is not None and transform_name is None:
             raise ValueError("folder_path goes with transform_name")
-        self.elt_sync_id = elt_sync_id
-        self.destination_schema_name = destination_schema_name
-        self.transform_id = transform_id
-        self.transform_name = transform_name
-        self.folder_path = folder_path
-        self.reverse_etl_sync_id = reverse_etl_sync_id
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
-        self.cron_schedule = cron_schedule
-        self.paused = paused
         self._owner: tuple[Any, ...] = ()
         self._begun: list[ScheduleSnapshot] = []
         self._kept: ScheduleSnapshot | None = None
@@ -138,18 +118,8 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
     def _change(self) -> Flow[ScheduleSnapshot]:
         from airflow_provider_datapipe.resources import schedules
 
-        finding = schedules.find(
-            elt_sync_id=self.elt_sync_id,
-            destination_schema_name=self.destination_schema_name,
-            transform_id=self.transform_id,
-            transform_name=self.transform_name,
-            folder_path=self.folder_path,
-            reverse_etl_sync_id=self.reverse_etl_sync_id,
-            orchestration_id=self.orchestration_id,
-            orchestration_name=self.orchestration_name,
-        )
         return schedules.take_snapshot(
-            finding,
+            schedules.find(**self._arguments()),
             schedules.never(*self._owner),
             paused=self.paused,
             cron_schedule=self.cron_schedule,
@@ -167,13 +137,12 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
 class _NotedOperator(ReactivatingOperator):
     """Base of operators that use a snapshot. They restore the activation of a sync, however the task ends."""
 
-    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "snapshot", "wait_for_run")
+    snapshot: Any
+    wait_for_run: Duration
     template_fields_renderers: ClassVar[dict[str, str]] = {"snapshot": "json"}
 
     def __init__(self, *, snapshot: Any, wait_for_run: Duration = 600, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.snapshot = snapshot
-        self.wait_for_run = wait_for_run
 
     @property
     def _pause_context(self) -> Any:
@@ -245,7 +214,7 @@ class ScheduleRestoreOperator(_NotedOperator):
         anything, ``keep`` its changes and restore the other fields, or ``restore`` all fields. (templated)
     """
 
-    template_fields: Sequence[str] = (*_NotedOperator.template_fields, "if_changed")
+    if_changed: Literal["fail", "keep", "restore"]
     endpoints = (
         "elt_streams.set_sync_interval",
         "elt_syncs.attach_orchestration",
@@ -263,7 +232,6 @@ class ScheduleRestoreOperator(_NotedOperator):
         self, *, snapshot: Any, if_changed: Literal["fail", "keep", "restore"] = "fail", **kwargs: Any
     ) -> None:
         super().__init__(snapshot=snapshot, **kwargs)
-        self.if_changed = if_changed
         self._left_whole = False
 
     def execute(self, context: Context) -> Any:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.resources.base import Change
     from airflow_provider_datapipe.resources.transforms import DeployResult
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.models import RunTarget
@@ -320,13 +319,6 @@ class DatapipeTransformOperator(DatapipeChangeOperator):
     :param folder_path: the folder of the name; None to search all folders. (templated)
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "transform_id",
-        "transform_name",
-        "folder_path",
-    )
-
     def __init__(
         self,
         *,
@@ -337,9 +329,6 @@ class DatapipeTransformOperator(DatapipeChangeOperator):
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(transform_id=transform_id, transform_name=transform_name)
-        self.transform_id = transform_id
-        self.transform_name = transform_name
-        self.folder_path = folder_path
 
 
 class TransformDeleteOperator(DatapipeTransformOperator):
@@ -353,17 +342,11 @@ class TransformDeleteOperator(DatapipeTransformOperator):
     .. seealso:: interface.md, "DELETE /transforms/{id}".
     """
 
-    template_fields: Sequence[str] = (*DatapipeTransformOperator.template_fields, "if_missing")
+    flow = "transforms.delete"
     endpoints = ("transforms.delete",)
 
     def __init__(self, *, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.if_missing = if_missing
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import transforms
-
-        return transforms.delete(self.transform_id, self.transform_name, self.folder_path, self.if_missing)
 
 
 class TransformAttachOperator(DatapipeTransformOperator):
@@ -378,11 +361,7 @@ class TransformAttachOperator(DatapipeTransformOperator):
     .. seealso:: interface.md, "POST /transforms/{id}/orchestration".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeTransformOperator.template_fields,
-        "orchestration_id",
-        "orchestration_name",
-    )
+    flow = "transforms.attach"
     endpoints = ("transforms.attach_orchestration",)
 
     def __init__(
@@ -390,19 +369,6 @@ class TransformAttachOperator(DatapipeTransformOperator):
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import transforms
-
-        return transforms.attach(
-            self.transform_id,
-            self.transform_name,
-            self.folder_path,
-            orchestration_id=self.orchestration_id,
-            orchestration_name=self.orchestration_name,
-        )
 
 
 class TransformDetachOperator(DatapipeTransformOperator):
@@ -418,14 +384,8 @@ class TransformDetachOperator(DatapipeTransformOperator):
     .. seealso:: interface.md, "DELETE /transforms/{id}/orchestration".
     """
 
-    template_fields: Sequence[str] = (*DatapipeTransformOperator.template_fields, "cron_expression")
+    flow = "transforms.detach"
     endpoints = ("transforms.detach_orchestration",)
 
     def __init__(self, *, cron_expression: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.cron_expression = cron_expression
-
-    def _change(self) -> Flow[Change]:
-        from airflow_provider_datapipe.resources import transforms
-
-        return transforms.detach(self.transform_id, self.transform_name, self.folder_path, self.cron_expression)

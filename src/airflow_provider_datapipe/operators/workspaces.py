@@ -185,10 +185,10 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
         from pathlib import Path
 
-        from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.pipelines.plan import report_text
         from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, alone, apply
         from airflow_provider_datapipe.resources.template_values import number
+        from airflow_provider_datapipe.runs.task_state import task_state_of
 
         wait_for_run = number("wait_for_run", self.wait_for_run, least=0)
         with alone(Path(document.name), self.log.info):

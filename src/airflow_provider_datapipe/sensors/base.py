@@ -62,8 +62,8 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
     inherited_durations = ("poke_interval", "timeout")
     #: Name of the condition.
     condition: ClassVar[str]
-    #: Attributes that are fields of the condition.
-    condition_fields: ClassVar[tuple[str, ...]] = ()
+    #: Arguments of subclasses, which are the fields of the condition.
+    declared_arguments: ClassVar[tuple[str, ...]] = ()
     #: Fields of the condition that are constant for the class.
     condition_constants: ClassVar[Mapping[str, Any]] = {}
 
@@ -93,6 +93,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         self._poll_after: float | None = None
         if start_from_trigger:
             _check_airflow()
+        self._ready()
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
@@ -256,7 +257,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
             raise
 
     def _ready(self) -> None:
-        """Set the trigger that Airflow starts the task with. Each class calls this after it has set its attributes."""
+        """Set the trigger that Airflow starts the task with."""
         for name, value in self._fields().items():
             if isinstance(value, datetime) and value.utcoffset() is None:
                 raise ValueError(f"{name} has no time zone: {value}")
@@ -295,7 +296,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def _fields(self) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in self.condition_fields}
+        own = {name: getattr(self, name) for name in self.declared_arguments}
         return {**self.condition_constants, **{name: value for name, value in own.items() if value is not None}}
 
     def _polling(self) -> tuple[Condition, SensorBackoff]:

@@ -19,8 +19,6 @@ class DatapipeStreamSensor(DatapipeSensor):
     :param stream_name: name of the stream in its sync. (templated)
     """
 
-    template_fields: Sequence[str] = ("stream_id", "sync_id", "stream_name")
-    condition_fields: ClassVar[tuple[str, ...]] = ("stream_id", "sync_id", "stream_name")
     condition_constants: ClassVar[Mapping[str, Any]] = {"kind": "elt_stream"}
 
     def __init__(
@@ -33,9 +31,6 @@ class DatapipeStreamSensor(DatapipeSensor):
     ) -> None:
         super().__init__(**kwargs)
         identify_stream(stream_id, stream_name, sync_id=sync_id)
-        self.stream_id = stream_id
-        self.sync_id = sync_id
-        self.stream_name = stream_name
 
 
 class DatapipeSyncSensor(DatapipeSensor):
@@ -46,15 +41,11 @@ class DatapipeSyncSensor(DatapipeSensor):
     :param streams: names or IDs of the streams; None for all. (templated)
     """
 
-    template_fields: Sequence[str] = ("sync_id", "streams")
     condition = "sync"
-    condition_fields: ClassVar[tuple[str, ...]] = ("sync_id", "streams")
     non_empty_lists: ClassVar[Mapping[str, str]] = {"streams": "all streams of the sync"}
 
     def __init__(self, *, sync_id: str, streams: Sequence[str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.sync_id = sync_id
-        self.streams = streams
 
 
 class DatapipeOrchestrationSensor(DatapipeSensor):
@@ -65,8 +56,6 @@ class DatapipeOrchestrationSensor(DatapipeSensor):
     :param orchestration_name: name of the orchestration. (templated)
     """
 
-    template_fields: Sequence[str] = ("orchestration_id", "orchestration_name")
-    condition_fields: ClassVar[tuple[str, ...]] = ("orchestration_id", "orchestration_name")
     condition_constants: ClassVar[Mapping[str, Any]] = {"kind": "orchestration"}
 
     def __init__(
@@ -74,8 +63,6 @@ class DatapipeOrchestrationSensor(DatapipeSensor):
     ) -> None:
         super().__init__(**kwargs)
         exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
 
 
 class DatapipeReverseEtlSensor(DatapipeSensor):
@@ -85,13 +72,10 @@ class DatapipeReverseEtlSensor(DatapipeSensor):
     :param reverse_etl_sync_id: ID of the reverse ETL sync. (templated)
     """
 
-    template_fields: Sequence[str] = ("reverse_etl_sync_id",)
-    condition_fields: ClassVar[tuple[str, ...]] = ("reverse_etl_sync_id",)
     condition_constants: ClassVar[Mapping[str, Any]] = {"kind": "reverse_etl"}
 
     def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.reverse_etl_sync_id = reverse_etl_sync_id
 
 
 class DatapipeAfterSensor(DatapipeSensor):
@@ -106,8 +90,8 @@ class DatapipeAfterSensor(DatapipeSensor):
     :param on_failure: policy if the run did not succeed: ``fail``, or wait for the ``next`` run.
     """
 
-    template_fields: Sequence[str] = ("after",)
-    condition_fields: ClassVar[tuple[str, ...]] = ("after", "moment_of", "on_failure")
+    after: str | datetime | None
+    not_templated: ClassVar[tuple[str, ...]] = ("moment_of", "on_failure")
 
     def __init__(
         self,
@@ -118,9 +102,6 @@ class DatapipeAfterSensor(DatapipeSensor):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.after = after
-        self.moment_of = moment_of
-        self.on_failure = on_failure
 
 
 class DatapipeRunSensor(DatapipeAfterSensor):
@@ -137,9 +118,8 @@ class DatapipeRunSensor(DatapipeAfterSensor):
         before 3.3, which has no task state, the sensor selects the newest run at each poll.
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "run_id", *DatapipeAfterSensor.template_fields)
     condition = "run"
-    condition_fields: ClassVar[tuple[str, ...]] = ("run_id", "newest", *DatapipeAfterSensor.condition_fields)
+    not_templated = ("newest",)
 
     def __init__(self, *, run_id: str | None = None, newest: bool = False, **kwargs: Any) -> None:
         otherwise = run_id is not None or newest
@@ -149,11 +129,10 @@ class DatapipeRunSensor(DatapipeAfterSensor):
             if given := {"after", "moment_of", "on_failure"} & kwargs.keys():
                 raise ValueError(f"{', '.join(sorted(given))}: not together with run_id or newest, which say which run")
             kwargs["after"] = None
+        self.newest = newest or None
         super().__init__(**kwargs)
         if not otherwise and self.after is None:
             raise ValueError("after is None: leave it out for the end of the data interval, or give newest=True")
-        self.run_id = run_id
-        self.newest = newest or None
 
 
 class EltStreamRunSensor(DatapipeStreamSensor, DatapipeRunSensor):
@@ -163,16 +142,6 @@ class EltStreamRunSensor(DatapipeStreamSensor, DatapipeRunSensor):
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *DatapipeStreamSensor.template_fields)
-    condition_fields: ClassVar[tuple[str, ...]] = (
-        *DatapipeRunSensor.condition_fields,
-        *DatapipeStreamSensor.condition_fields,
-    )
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
-
 
 class OrchestrationRunSensor(DatapipeOrchestrationSensor, DatapipeRunSensor):
     """
@@ -181,16 +150,6 @@ class OrchestrationRunSensor(DatapipeOrchestrationSensor, DatapipeRunSensor):
     .. seealso:: interface.md, "GET /orchestration_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *DatapipeOrchestrationSensor.template_fields)
-    condition_fields: ClassVar[tuple[str, ...]] = (
-        *DatapipeRunSensor.condition_fields,
-        *DatapipeOrchestrationSensor.condition_fields,
-    )
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
-
 
 class ReverseEtlRunSensor(DatapipeReverseEtlSensor, DatapipeRunSensor):
     """
@@ -198,16 +157,6 @@ class ReverseEtlRunSensor(DatapipeReverseEtlSensor, DatapipeRunSensor):
 
     .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
     """
-
-    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *DatapipeReverseEtlSensor.template_fields)
-    condition_fields: ClassVar[tuple[str, ...]] = (
-        *DatapipeRunSensor.condition_fields,
-        *DatapipeReverseEtlSensor.condition_fields,
-    )
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
 
 
 class EltSyncRunSensor(DatapipeSyncSensor, DatapipeAfterSensor):
@@ -221,18 +170,7 @@ class EltSyncRunSensor(DatapipeSyncSensor, DatapipeAfterSensor):
     .. seealso:: interface.md, "GET /elt_syncs/{id}/status".
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeSensor.template_fields,
-        *DatapipeSyncSensor.template_fields,
-        *DatapipeAfterSensor.template_fields,
-    )
-    condition_fields: ClassVar[tuple[str, ...]] = (
-        *DatapipeSyncSensor.condition_fields,
-        *DatapipeAfterSensor.condition_fields,
-    )
-
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if self.after is None:
             raise ValueError("after is None: leave it out for the end of the data interval")
-        self._ready()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_provider_datapipe.arguments import Duration, check_range
 from airflow_provider_datapipe.sensors.base import DatapipeSensor
@@ -29,15 +28,12 @@ class DatapipeFreshnessSensor(DatapipeSensor):
         fresh. (templated)
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "as_of")
     condition = "fresh"
-    condition_fields: ClassVar[tuple[str, ...]] = ("max_age", "as_of")
+    not_templated = ("max_age",)
 
     def __init__(self, *, max_age: Duration, as_of: str | datetime | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         check_range("max_age", max_age)
-        self.max_age = max_age
-        self.as_of = as_of
 
 
 class EltStreamFreshnessSensor(DatapipeStreamSensor, DatapipeFreshnessSensor):
@@ -46,16 +42,6 @@ class EltStreamFreshnessSensor(DatapipeStreamSensor, DatapipeFreshnessSensor):
 
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
-
-    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *DatapipeStreamSensor.template_fields)
-    condition_fields: ClassVar[tuple[str, ...]] = (
-        *DatapipeFreshnessSensor.condition_fields,
-        *DatapipeStreamSensor.condition_fields,
-    )
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
 
 
 class EltSyncFreshnessSensor(DatapipeSyncSensor, DatapipeFreshnessSensor):
@@ -69,16 +55,7 @@ class EltSyncFreshnessSensor(DatapipeSyncSensor, DatapipeFreshnessSensor):
     .. seealso:: interface.md, "GET /elt_syncs/{id}/status".
     """
 
-    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *DatapipeSyncSensor.template_fields)
     condition = "sync"
-    condition_fields: ClassVar[tuple[str, ...]] = (
-        *DatapipeFreshnessSensor.condition_fields,
-        *DatapipeSyncSensor.condition_fields,
-    )
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
 
 
 class OrchestrationFreshnessSensor(DatapipeOrchestrationSensor, DatapipeFreshnessSensor):
@@ -87,19 +64,6 @@ class OrchestrationFreshnessSensor(DatapipeOrchestrationSensor, DatapipeFreshnes
 
     .. seealso:: interface.md, "GET /orchestration_runs".
     """
-
-    template_fields: Sequence[str] = (
-        *DatapipeFreshnessSensor.template_fields,
-        *DatapipeOrchestrationSensor.template_fields,
-    )
-    condition_fields: ClassVar[tuple[str, ...]] = (
-        *DatapipeFreshnessSensor.condition_fields,
-        *DatapipeOrchestrationSensor.condition_fields,
-    )
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
 
 
 class ReverseEtlFreshnessSensor(DatapipeReverseEtlSensor, DatapipeFreshnessSensor):
@@ -110,19 +74,6 @@ class ReverseEtlFreshnessSensor(DatapipeReverseEtlSensor, DatapipeFreshnessSenso
 
     .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
     """
-
-    template_fields: Sequence[str] = (
-        *DatapipeFreshnessSensor.template_fields,
-        *DatapipeReverseEtlSensor.template_fields,
-    )
-    condition_fields: ClassVar[tuple[str, ...]] = (
-        *DatapipeFreshnessSensor.condition_fields,
-        *DatapipeReverseEtlSensor.condition_fields,
-    )
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
 
 
 class DatapipeLastRunSensor(DatapipeSensor):
@@ -143,12 +94,6 @@ class EltStreamLastRunSensor(DatapipeStreamSensor, DatapipeLastRunSensor):
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *DatapipeStreamSensor.template_fields)
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
-
 
 class OrchestrationLastRunSensor(DatapipeOrchestrationSensor, DatapipeLastRunSensor):
     """
@@ -157,12 +102,6 @@ class OrchestrationLastRunSensor(DatapipeOrchestrationSensor, DatapipeLastRunSen
     .. seealso:: interface.md, "GET /orchestration_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *DatapipeOrchestrationSensor.template_fields)
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
-
 
 class ReverseEtlLastRunSensor(DatapipeReverseEtlSensor, DatapipeLastRunSensor):
     """
@@ -170,12 +109,6 @@ class ReverseEtlLastRunSensor(DatapipeReverseEtlSensor, DatapipeLastRunSensor):
 
     .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
     """
-
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *DatapipeReverseEtlSensor.template_fields)
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
 
 
 class ReverseEtlFailedRecordsSensor(DatapipeReverseEtlSensor):
@@ -189,16 +122,13 @@ class ReverseEtlFailedRecordsSensor(DatapipeReverseEtlSensor):
     .. seealso:: interface.md, "GET /reverse_etl_failed_records/count".
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *DatapipeReverseEtlSensor.template_fields)
     condition = "failed_records"
-    condition_fields: ClassVar[tuple[str, ...]] = ("at_most", *DatapipeReverseEtlSensor.condition_fields)
+    not_templated = ("at_most",)
 
     def __init__(self, *, at_most: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if at_most < 0:
             raise ValueError(f"at_most must be 0 or more, not {at_most}")
-        self.at_most = at_most
-        self._ready()
 
 
 class ConnectionBridgeSensor(DatapipeSensor):
@@ -217,11 +147,7 @@ class ConnectionBridgeSensor(DatapipeSensor):
     .. seealso:: interface.md, "GET /connections" and "GET /connection_bridges".
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "bridge")
     condition = "connection_bridge"
-    condition_fields: ClassVar[tuple[str, ...]] = ("bridge",)
 
     def __init__(self, *, bridge: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.bridge = bridge
-        self._ready()

@@ -20,8 +20,13 @@ from tests.unit.changes.fake_service import GONE, body_of, build, run, stream
 from tests.unit.runs.model_service import ModelService, page
 
 
+def target(**given: str) -> Flow[RunTarget]:
+    names = ("stream_id", "stream_name", "sync_id", "destination_schema_name")
+    return elt_streams.target(**{name: given.get(name) for name in names})
+
+
 def by_id() -> Flow[RunTarget]:
-    return elt_streams.target("1", None, None, None)
+    return target(stream_id="1")
 
 
 def sync(**more: Any) -> Any:
@@ -126,7 +131,7 @@ def test_tables_are_dropped_only_on_request(value: Any, sent: dict[str, str]) ->
 def test_deleting_a_missing_resource_can_be_a_failure() -> None:
     with pytest.raises(NotFoundError):
         run(deleted(value=False, if_missing="fail"), elt_syncs__get=[GONE])
-    steps = elt_streams.delete(elt_streams.target(None, "x", None, "orders"), "fail")
+    steps = elt_streams.delete(target(sync_id="x", stream_name="orders"), "fail")
     with pytest.raises(UnknownNameError):
         run(steps, elt_streams__list=[page(stream("c", "customers"))])
 

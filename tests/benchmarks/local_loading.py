@@ -22,13 +22,13 @@ from statistics import median
 import duckdb
 import httpx
 
-from datapipe_local.warehouse.loading.load_options import Manner, Run
-from datapipe_local.warehouse.loads import Loads, Told
+from datapipe_local.warehouse.loading.load_options import LoadOptions, Run
+from datapipe_local.warehouse.loads import LoadFacts, Loads
 from datapipe_local.warehouse.warehouse import Place, Scan, Warehouse
 from tests.support.local_service import LocalService
 from tests.system import seeds
 
-_TOLD = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
+_FACTS = LoadFacts(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
 _MB = 1_000_000
 
 
@@ -55,7 +55,7 @@ def speed(file: Path, folder: Path, runs: int) -> list[tuple[float, float]]:
     found = []
     for number in range(runs + 1):
         began = time.perf_counter()
-        rows = loads.whole(place, scan, Manner(), _TOLD)
+        rows = loads.whole(place, scan, LoadOptions(), _FACTS)
         between = time.perf_counter()
         (plain_rows,) = plain.execute(f"CREATE OR REPLACE TABLE flights AS FROM {scan.sql()}").fetchone() or (0,)
         ended = time.perf_counter()

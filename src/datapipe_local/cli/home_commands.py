@@ -13,7 +13,7 @@ from datapipe_local.seed.document import Document
 from datapipe_local.seed.export import export as export_seed
 from datapipe_local.services import templates
 from datapipe_local.services.context import Context
-from datapipe_local.services.references import Catalogue
+from datapipe_local.services.references import Catalog
 from datapipe_local.storage import write_failures as storage
 from datapipe_local.storage.clock import Clock
 from datapipe_local.storage.store import Store
@@ -149,7 +149,7 @@ def preview(home: Home, sql: str, *, seconds: float) -> Preview:
                 templates.check("sql_template", sql)
                 return previews.preview(
                     context.warehouse,
-                    Catalogue(context).resolve(sql),
+                    Catalog(context).resolve(sql),
                     seconds=seconds,
                     most_rows=previews.MOST_ROWS,
                     most_characters=previews.MOST_CHARACTERS,

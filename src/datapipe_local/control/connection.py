@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 _TRANSPORT = "datapipe_local.transport"
-_BETWEEN_LOOKS = 0.005
+_SECONDS_BETWEEN_POLLS = 0.005
 
 
 class ExposedConnection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # uvicorn decides which class it is
@@ -49,7 +49,7 @@ async def hang_up(scope: Scope, receive: Receive, *, reset: bool = False) -> Non
     if reset:
         # Data sent until now must arrive: an abort discards data that the kernel has not yet taken.
         while transport.get_write_buffer_size() and not transport.is_closing():  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(_BETWEEN_LOOKS)
+            await asyncio.sleep(_SECONDS_BETWEEN_POLLS)
         connection: Any = transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         transport.abort()

@@ -11,7 +11,7 @@ from datapipe_local.control.faults import Faults
 from datapipe_local.control.journal import Journal
 from datapipe_local.control.poll_driven_clock import PollDrivenClock
 from datapipe_local.control.query import rows
-from datapipe_local.control.run_overrides import StoredScript
+from datapipe_local.control.run_overrides import StoredRunOverrides
 from datapipe_local.seed import reset as emptying
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import GivenDocument, GivenError
@@ -85,8 +85,8 @@ class Control:
         self._folder = folder
         self.interface = interface
         self.time = time
-        self.script = StoredScript(context.store)
-        self.polls = PollDrivenClock(context, self.script)
+        self.run_overrides = StoredRunOverrides(context.store)
+        self.polls = PollDrivenClock(context, self.run_overrides)
         self.journal = Journal(context)
         self.faults = Faults(context)
         self.delays = Delays()
@@ -122,7 +122,7 @@ class Control:
     def behave(self, behaviour: RunBehaviour) -> None:
         """Replace all run overrides, and release the runs that wait for polls."""
         with self._context.store.transaction():
-            self.script.replace(behaviour)
+            self.run_overrides.replace(behaviour)
             self.polls.let_all_go()
 
     def rows(self, sql: str) -> list[dict[str, Any]]:

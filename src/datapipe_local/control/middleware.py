@@ -30,7 +30,7 @@ class Request(NamedTuple):
     send: Send
 
 
-class Traffic:
+class ControlMiddleware:
     """
     Middleware that records each request of the interface, and applies the faults to it.
 

@@ -9,13 +9,13 @@ from datapipe_local.control.run_overrides import SECONDS_HELD
 from datapipe_local.storage.clock import later
 
 if TYPE_CHECKING:
-    from datapipe_local.control.run_overrides import Phase, StoredScript
+    from datapipe_local.control.run_overrides import Phase, StoredRunOverrides
     from datapipe_local.services.context import Context
     from datapipe_local.storage.clock import Timestamp
 
 # The first poll after the last awaited one shows the advanced run. A run that does not advance blocks no client.
 _SECONDS_TO_GO_ON = 10.0
-_SECONDS_BETWEEN_LOOKS = 0.005
+_SECONDS_BETWEEN_POLLS = 0.005
 _LET_GO = {
     "jobs": "UPDATE jobs SET due_at = ? WHERE due_at > ?",
     "orchestration_runs": "UPDATE orchestration_runs SET due_at = ? WHERE started_at IS NULL AND due_at > ?",
@@ -37,13 +37,13 @@ class PollDrivenClock:
     Counter of the polls of resources; releases their runs.
 
     :param context: The service.
-    :param script: The run overrides, which set the number of polls.
+    :param run_overrides: The run overrides, which set the number of polls.
     """
 
-    def __init__(self, context: Context, script: StoredScript) -> None:
+    def __init__(self, context: Context, run_overrides: StoredRunOverrides) -> None:
         self._context = context
         self._database = context.store.database
-        self._script = script
+        self._script = run_overrides
 
     def poll(self, resource_id: str) -> None:
         """Count a poll of a resource before the response. The poll that releases a run waits until the run advances."""
@@ -71,7 +71,7 @@ class PollDrivenClock:
             if all(self._state(held) != state for held, state in zip(let_go, before, strict=True)):
                 return
             # Blocks only the thread of this request.
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            time.sleep(_SECONDS_BETWEEN_POLLS)
 
     def let_all_go(self) -> None:
         """Release all runs that wait for polls."""

@@ -74,7 +74,7 @@ def delete_faults(control: CurrentControl) -> Response:
 @router.get("/runs")
 def get_runs(control: CurrentControl) -> dict[str, Any]:
     """Return the run overrides."""
-    return control.script.as_json()
+    return control.run_overrides.as_json()
 
 
 @router.put("/runs")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from datapipe_local.common.errors import BadRequestError
 from datapipe_local.control.models import RunBehaviour
-from datapipe_local.services.run_overrides import NORMAL, Outcome, Script
+from datapipe_local.services.run_overrides import NORMAL, Outcome, RunOverrides
 
 if TYPE_CHECKING:
     from datapipe_local.control.models import ForcedOutcome
@@ -27,7 +27,7 @@ _RUNS = {
 }
 
 
-class StoredScript(Script):
+class StoredRunOverrides(RunOverrides):
     """
     Run overrides in the store, so that they survive a restart.
 

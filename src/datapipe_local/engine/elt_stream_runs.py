@@ -8,8 +8,7 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import FullSyncTrigger, OperationMode
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.sources.base import Need
-from datapipe_local.services import elt_plan, elt_streams, elt_syncs, elt_tables, jobs
-from datapipe_local.services import elt_stream_sources as readings
+from datapipe_local.services import elt_plan, elt_stream_sources, elt_streams, elt_syncs, elt_tables, jobs
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import EltStreamRun
 from datapipe_local.warehouse.loading import protection
@@ -17,7 +16,7 @@ from datapipe_local.warehouse.loading.columns import ColumnsError
 from datapipe_local.warehouse.loading.increment import OutdatedError
 from datapipe_local.warehouse.loading.load_options import Run
 from datapipe_local.warehouse.loading.structure import StructureError
-from datapipe_local.warehouse.loads import Loads, Slice, Told
+from datapipe_local.warehouse.loads import LoadFacts, Loads, Slice
 from datapipe_local.warehouse.statements import WarehouseStorageError
 from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
 
@@ -128,7 +127,7 @@ class StreamLoader:
             elt_tables.drop_doomed(self._context)
 
     def _work(self, job: Job) -> Loaded | None:
-        outcome = self._context.script.outcome(job.subject_id, job.key)
+        outcome = self._context.run_overrides.outcome(job.subject_id, job.key)
         if outcome.error is not None:
             raise RunError(outcome.error)
         with self._context.store.transaction():
@@ -191,11 +190,11 @@ class StreamLoader:
 
         :raises OutdatedError: a full load is needed, but only new rows were read.
         """
-        warehouse, manner = self._context.warehouse, readings.manner_of(task.stream)
+        warehouse, options = self._context.warehouse, elt_stream_sources.load_options_of(task.stream)
         try:
-            since = None if mode == OperationMode.FULL else Loads(warehouse).newest(task.place, manner)
-            need = Need(manner.selection.excluded, since, check=warehouse.check, breaking_off=warehouse.breaking_off)
-            with readings.opened(self._context, task.sync, task.stream.origin, need) as reading:
+            since = None if mode == OperationMode.FULL else Loads(warehouse).newest(task.place, options)
+            need = Need(options.selection.excluded, since, check=warehouse.check, breaking_off=warehouse.breaking_off)
+            with elt_stream_sources.opened(self._context, task.sync, task.stream.origin, need) as reading:
                 try:
                     return self._load(task, mode, trigger, reading, None if reading.is_whole else since)
                 except WarehouseError as error:
@@ -206,14 +205,18 @@ class StreamLoader:
     def _load(self, task: _Task, mode: str, trigger: str, reading: Reading, since: Newest | None) -> Loaded | None:
         _, stream, _, run, place = task
         slice_rows: int | None = self._context.store.setting(SLICE_SETTING, None)
-        loads, manner, readable = Loads(self._context.warehouse), readings.manner_of(stream), reading.readable
+        loads, options, readable = (
+            Loads(self._context.warehouse),
+            elt_stream_sources.load_options_of(stream),
+            reading.readable,
+        )
         with elt_tables.held(self._context, place):
             if not self._claim(task.job, stream, place):
                 return None
             if mode != OperationMode.FULL:
                 try:
-                    told = _told(stream, run, reading.size, mode, trigger)
-                    rows = loads.added(place, readable, manner, told, since=since)
+                    facts = _load_facts(stream, run, reading.size, mode, trigger)
+                    rows = loads.added(place, readable, options, facts, since=since)
                     return Loaded(rows, reading.size, mode, trigger)
                 except OutdatedError as error:
                     if stream.protected_from_full_sync:
@@ -224,10 +227,10 @@ class StreamLoader:
                     if not reading.is_whole:
                         raise
                     mode, trigger = OperationMode.FULL, FullSyncTrigger.SCHEMA_CHANGE
-            told = _told(stream, run, reading.size, mode, trigger)
+            facts = _load_facts(stream, run, reading.size, mode, trigger)
             if slice_rows is None or stream.loaded:
-                return Loaded(loads.whole(place, readable, manner, told), reading.size, mode, trigger)
-            return _loaded(loads.first_slice(place, readable, slice_rows, manner, told), 0, reading.size)
+                return Loaded(loads.whole(place, readable, options, facts), reading.size, mode, trigger)
+            return _loaded(loads.first_slice(place, readable, slice_rows, options, facts), 0, reading.size)
 
     def _go_on(self, job: Job, stream: EltStream, run: EltStreamRun, place: Place) -> Loaded | None:
         with elt_tables.held(self._context, place):
@@ -235,10 +238,10 @@ class StreamLoader:
                 return None
             # If the limit was removed in the meantime, the rest is one slice.
             size: int | None = self._context.store.setting(SLICE_SETTING, None)
-            told = _told(stream, run, 0, run.operation_mode, run.full_sync_trigger)
+            facts = _load_facts(stream, run, 0, run.operation_mode, run.full_sync_trigger)
             try:
                 added = Loads(self._context.warehouse).next_slice(
-                    place, stream.rows_so_far, size, readings.manner_of(stream), told
+                    place, stream.rows_so_far, size, elt_stream_sources.load_options_of(stream), facts
                 )
             except WarehouseError as error:
                 raise RunError(
@@ -276,10 +279,12 @@ class StreamLoader:
         return is_owed
 
 
-def _told(stream: EltStream, run: EltStreamRun, size: int, mode: str, trigger: str) -> Told:
+def _load_facts(stream: EltStream, run: EltStreamRun, size: int, mode: str, trigger: str) -> LoadFacts:
     resets = stream.history_reset_requested and trigger == FullSyncTrigger.USER
     accepts_columns = trigger in (FullSyncTrigger.USER, FullSyncTrigger.INITIAL_SYNC)
-    return Told(Run(run.id, run.started_at.removesuffix("Z"), resets), size, str(mode), str(trigger), accepts_columns)
+    return LoadFacts(
+        Run(run.id, run.started_at.removesuffix("Z"), resets), size, str(mode), str(trigger), accepts_columns
+    )
 
 
 def _corrections(result: Loaded | None) -> dict[str, str]:
@@ -296,7 +301,7 @@ def _loaded(added: Slice, before: int, size: int) -> Loaded:
 
 def _reason(reading: Reading, task: _Task, error: WarehouseError) -> str:
     place = task.place
-    said = protection.without_values(error) if readings.selection_of(task.stream).protected else str(error)
+    said = protection.without_values(error) if elt_stream_sources.selection_of(task.stream).protected else str(error)
     if isinstance(error, ColumnsError | WarehouseStorageError) or not isinstance(reading.readable, Scan):
         return f"Cannot load {reading.name} into {place}: {said}."
     # The reader sees an unpacked copy; the user knows the declared file.

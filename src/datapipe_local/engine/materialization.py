@@ -97,7 +97,7 @@ class Materializer:
                 jobs.end(self._context, job, failed=error is not None)
 
     def _work(self, job: Job, stop: Stop) -> Built:
-        outcome = self._context.script.outcome(job.subject_id, job.key)
+        outcome = self._context.run_overrides.outcome(job.subject_id, job.key)
         if outcome.error is not None:
             raise RunError(outcome.error)
         try:

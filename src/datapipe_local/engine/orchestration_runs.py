@@ -56,10 +56,10 @@ def _advance(context: Context, run: OrchestrationRun) -> Timestamp | None:
     over_at = later(run.started_at or now, context.minimum_duration_of(run.orchestration_id))
     if over_at > now:
         return over_at
-    told_to_fail = context.script.outcome(run.orchestration_id, run.id).error is not None
+    is_forced_to_fail = context.run_overrides.outcome(run.orchestration_id, run.id).error is not None
     context.store.orchestration_runs.update(
         run.id,
-        status=OrchestrationRunStatus.FAILED if told_to_fail else _status(states),
+        status=OrchestrationRunStatus.FAILED if is_forced_to_fail else _status(states),
         finished_at=now,
     )
     # The next run of the orchestration can start at once.

@@ -76,7 +76,7 @@ class RecordSender:
         :raises RunError: the source cannot be read, or the destination cannot be written.
         """
         stop.check()
-        outcome = self._context.script.outcome(job.subject_id, job.key)
+        outcome = self._context.run_overrides.outcome(job.subject_id, job.key)
         if outcome.error is not None:
             raise RunError(outcome.error)
         sync = self._context.store.reverse_etl_syncs.get(job.subject_id)

@@ -11,8 +11,7 @@ import yaml
 from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
 from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.seed.models import EltSync, Limits, Responses, RunSettings, Seed, SourceStream
-from datapipe_local.services import elt_stream_sources as readings
-from datapipe_local.services import integrations, version_control
+from datapipe_local.services import elt_stream_sources, integrations, version_control
 from datapipe_local.services.settings_schema import settings_schema
 
 if TYPE_CHECKING:
@@ -155,7 +154,10 @@ def _elt_syncs(store: Store) -> Iterator[Json]:
     own = EltSync.model_fields.keys() - {"start_date", "elt_settings", "source_streams"}
     for sync in store.elt_syncs.all("ORDER BY seq"):
         streams = store.elt_streams.all("WHERE elt_sync_id = ? ORDER BY seq", sync.id)
-        reports = [readings.report_origin(one.id) for one in store.custom_reports.all("WHERE elt_sync_id = ?", sync.id)]
+        reports = [
+            elt_stream_sources.report_origin(one.id)
+            for one in store.custom_reports.all("WHERE elt_sync_id = ?", sync.id)
+        ]
         yield {
             **{name: getattr(sync, name) for name in own},
             "start_date": None if sync.start_date is None else sync.start_date[:10],
@@ -170,7 +172,7 @@ def _elt_syncs(store: Store) -> Iterator[Json]:
 
 def _custom_reports(store: Store) -> Iterator[Json]:
     for report in store.custom_reports.all("ORDER BY seq"):
-        origin = readings.report_origin(report.id)
+        origin = elt_stream_sources.report_origin(report.id)
         streams = store.elt_streams.all("WHERE elt_sync_id = ?", report.elt_sync_id)
         yield {
             "id": report.id,

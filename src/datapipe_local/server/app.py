@@ -41,7 +41,7 @@ from datapipe_local.server.pages_header import PagesHeader
 from datapipe_local.services import elt_tables, transform_removal
 from datapipe_local.services import query_previews as preview_requests
 from datapipe_local.services.context import Context
-from datapipe_local.services.run_overrides import Script
+from datapipe_local.services.run_overrides import RunOverrides
 from datapipe_local.services.webhooks import Intake
 from datapipe_local.storage.clock import Clock
 from datapipe_local.storage.records import JobKind
@@ -142,13 +142,13 @@ def running_app(
     # A killed process may have left files there. They are useless.
     home.make_scratch(empty=True)
     store = Store(home.state)
-    clock, script = _controlled(store) if with_control else (Clock(), Script())
+    clock, run_overrides = _controlled(store) if with_control else (Clock(), RunOverrides())
     warehouse = Warehouse(home.warehouse, home.scratch, memory_limit)
     context = Context(
         store,
         warehouse,
         clock,
-        script,
+        run_overrides,
         older_description=older_description,
         http_destinations=http_destinations,
     )
@@ -180,15 +180,15 @@ def running_app(
             log.warning("Some work could not be broken off in time; it is carried on at the next start")
 
 
-def _controlled(store: Store) -> tuple[Clock, Script]:
+def _controlled(store: Store) -> tuple[Clock, RunOverrides]:
     # Imported here (and in _control) so that a service without a control plane does not load it.
     from datapipe_local.control.clock import StoredClock
-    from datapipe_local.control.run_overrides import StoredScript
+    from datapipe_local.control.run_overrides import StoredRunOverrides
     from datapipe_local.control.tables import prepare
 
     clock = StoredClock(store)
     prepare(store.database, clock)
-    return clock, StoredScript(store)
+    return clock, StoredRunOverrides(store)
 
 
 def _control(context: Context, engine: Engine, home: Home, *, with_schedules: bool) -> Control:
@@ -203,8 +203,8 @@ def _control(context: Context, engine: Engine, home: Home, *, with_schedules: bo
 
 def _add_control(app: FastAPI, control: Control) -> None:
     from datapipe_local.control import routes
-    from datapipe_local.control.middleware import Traffic
+    from datapipe_local.control.middleware import ControlMiddleware
 
     app.state.control = control
     app.include_router(routes.router, dependencies=[Depends(refuse_unknown_parameters)])
-    app.add_middleware(Traffic, control=control)
+    app.add_middleware(ControlMiddleware, control=control)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from datapipe_local.common.errors import BadRequestError, RunError
 from datapipe_local.common.names import numbered
 from datapipe_local.connectors.sources.base import SourceError
-from datapipe_local.services import elt_stream_sources as readings
-from datapipe_local.services import elt_streams, elt_syncs
+from datapipe_local.services import elt_stream_sources, elt_streams, elt_syncs
 from datapipe_local.storage.ids import new_id
 from datapipe_local.storage.records import Json
 from datapipe_local.storage.table import Page, Position
@@ -74,7 +73,7 @@ def available(context: Context, sync_id: str) -> list[Available]:
     :raises BadRequestError: if the source is not available.
     """
     sync = elt_syncs.get(context, sync_id)
-    source = readings.source_of(context, sync)
+    source = elt_stream_sources.source_of(context, sync)
     try:
         offers = source.offers()
     except SourceError as error:
@@ -83,16 +82,18 @@ def available(context: Context, sync_id: str) -> list[Available]:
     reports = context.store.custom_reports.all("WHERE elt_sync_id = ?", sync_id)
     found = []
     for stream in streams:
-        is_there = readings.is_there(context, source, stream)
-        substreams = readings.substreams(context, source, stream.origin) if is_there else ()
+        is_there = elt_stream_sources.is_there(context, source, stream)
+        substreams = elt_stream_sources.substreams(context, source, stream.origin) if is_there else ()
         found.append(Available(stream.name, stream.origin, retired=not is_there, substreams=substreams))
     taken = {stream.name.lower() for stream in streams}
     for report in reports:
         if report.source_stream_name.lower() not in taken:
-            found.append(Available(report.source_stream_name, readings.report_origin(report.id), preselect=False))
+            found.append(
+                Available(report.source_stream_name, elt_stream_sources.report_origin(report.id), preselect=False)
+            )
             taken.add(report.source_stream_name.lower())
     for offer in offers:
-        if not any(readings.is_part_of(offer.origin, stream.origin) for stream in streams):
+        if not any(elt_stream_sources.is_part_of(offer.origin, stream.origin) for stream in streams):
             name = free_name(offer.name, taken)
             found.append(
                 Available(
@@ -101,7 +102,9 @@ def available(context: Context, sync_id: str) -> list[Available]:
                     is_selectable=offer.is_selectable,
                     preselect=offer.is_selectable,
                     key=offer.key,
-                    substreams=readings.substreams(context, source, offer.origin) if offer.is_selectable else (),
+                    substreams=elt_stream_sources.substreams(context, source, offer.origin)
+                    if offer.is_selectable
+                    else (),
                 )
             )
             taken.add(name.lower())
@@ -193,12 +196,12 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
     if not any(named.values()) and not substreams:
         return
     try:
-        typed = readings.columns(context, sync, offer.origin)
+        typed = elt_stream_sources.columns(context, sync, offer.origin)
     except RunError as error:
         raise _refused(index, next((field for field in named if named[field]), _SUBSTREAMS), f"{error}") from error
     columns = {column.name.lower() for column in typed}
     known = context.store.elt_streams.first("WHERE elt_sync_id = ? AND name = ?", sync.id, one.name)
-    is_protected = known is not None and bool(readings.selection_of(known).protected)
+    is_protected = known is not None and bool(elt_stream_sources.selection_of(known).protected)
     lists = {name.lower() for name in substream_names(typed)}
     for substream in substreams:
         if substream.lower() not in lists:

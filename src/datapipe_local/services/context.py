@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from datapipe_local.common.locks import Locks
 from datapipe_local.connectors.egress import EgressRule
-from datapipe_local.services.run_overrides import Script
+from datapipe_local.services.run_overrides import RunOverrides
 from datapipe_local.storage.write_failures import Outage
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Context:
     :param store: State in SQLite.
     :param warehouse: Data in DuckDB.
     :param clock: Clock of the service.
-    :param script: Run overrides for tests.
+    :param run_overrides: Run overrides for tests.
     :param older_description: Show only the fields of the older interface description, regardless of the stored setting.
     :param http_destinations: Addresses that reverse ETL may send records to over HTTP.
     """
@@ -38,7 +38,7 @@ class Context:
     store: Store
     warehouse: Warehouse
     clock: Clock
-    script: Script = field(default_factory=Script)
+    run_overrides: RunOverrides = field(default_factory=RunOverrides)
     older_description: bool = False
     http_destinations: EgressRule = EgressRule.LOOPBACK
     #: Set this event to make the engine check for due work.
@@ -75,5 +75,5 @@ class Context:
         return self._seconds("minimum_duration", subject_id)
 
     def _seconds(self, name: str, subject_id: str) -> float:
-        told = self.script.seconds(name, subject_id)
+        told = self.run_overrides.seconds(name, subject_id)
         return float(self.store.setting(name, 0.0) if told is None else told)

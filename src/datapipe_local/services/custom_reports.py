@@ -10,8 +10,7 @@ from datapipe_local.common.errors import BadRequestError, NotFoundError, RunErro
 from datapipe_local.common.names import snake_case
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.connectors.sources.base import SourceError
-from datapipe_local.services import connections, elt_streams, elt_syncs, references
-from datapipe_local.services import elt_stream_sources as readings
+from datapipe_local.services import connections, elt_stream_sources, elt_streams, elt_syncs, references
 from datapipe_local.services.available_streams import free_name
 from datapipe_local.services.checks import check_name, check_text
 from datapipe_local.storage.ids import derived_id, new_id
@@ -111,7 +110,7 @@ def put(
                 derived_id("elt_stream", report_id),
                 elt_sync_id=elt_sync_id,
                 name=source_stream_name,
-                origin=readings.report_origin(report_id),
+                origin=elt_stream_sources.report_origin(report_id),
             )
     else:
         context.store.custom_reports.update(report_id, query=query)
@@ -184,8 +183,8 @@ def _checked_name(name: str) -> str:
 def _try(context: Context, sync: EltSync, query: str) -> Collection[str]:
     """Validate a query without running it, and return the names that it can refer to."""
     try:
-        readings.query_columns(context, sync, query)
-        return readings.parts(context, sync)
+        elt_stream_sources.query_columns(context, sync, query)
+        return elt_stream_sources.parts(context, sync)
     except SourceError as error:
         code = (
             CustomReportErrorCode.CONNECTION_LOST_ACCESS

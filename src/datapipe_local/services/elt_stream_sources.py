@@ -15,7 +15,7 @@ from datapipe_local.services import connections
 from datapipe_local.storage.records import Json
 from datapipe_local.warehouse import sandbox
 from datapipe_local.warehouse.loading import protection
-from datapipe_local.warehouse.loading.load_options import Manner
+from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.loading.readable import Selection, Stored, relations
 from datapipe_local.warehouse.loading.substreams import names as substream_names
 from datapipe_local.warehouse.loading.types import described
@@ -75,9 +75,9 @@ def selection_of(stream: EltStream) -> Selection:
     return Selection(stream.excluded_columns, stream.hashed_columns, stream.excluded_substreams)
 
 
-def manner_of(stream: EltStream) -> Manner:
+def load_options_of(stream: EltStream) -> LoadOptions:
     """Return the load options of a stream."""
-    return Manner(
+    return LoadOptions(
         selection_of(stream),
         stream.incremental_pointer_id,
         tuple(stream.incremental_primary_key_name or ()),

@@ -29,7 +29,7 @@ def runs(context: Context) -> Runs[EltStreamRun]:
         "elt_stream_id",
         "/elt_stream_runs",
         "ELT stream run",
-        visible=context.script.visible,
+        visible=context.run_overrides.visible,
     )
 
 

@@ -201,7 +201,7 @@ def state(context: Context, sync: EltSync) -> EltSyncState:
         for row in database.rows(
             # One index lookup per stream, independent of the length of the run history.
             "SELECT DISTINCT (SELECT status FROM elt_stream_runs"  # noqa: S608 - no user input
-            f" WHERE elt_stream_id = s.id AND {_LATEST.format(context.script.visible)}) AS status"
+            f" WHERE elt_stream_id = s.id AND {_LATEST.format(context.run_overrides.visible)}) AS status"
             " FROM elt_streams s WHERE s.elt_sync_id = ?",
             sync.id,
         )
@@ -217,7 +217,7 @@ def state(context: Context, sync: EltSync) -> EltSyncState:
 
 def stream_states(context: Context, sync_id: str) -> list[StreamState]:
     """Return the run state of each stream of a sync."""
-    store, visible = context.store, context.script.visible
+    store, visible = context.store, context.run_overrides.visible
     of_sync = "(SELECT id FROM elt_streams WHERE elt_sync_id = ?)"
     # The number of queries does not depend on the number of streams.
     with store.transaction():

@@ -51,7 +51,7 @@ def page_of_runs(
         Order("due_at", descending=True),
         after=after,
         limit=limit,
-        filters={"orchestration_id = ?": orchestration_id, f"? AND {context.script.visible}": True},
+        filters={"orchestration_id = ?": orchestration_id, f"? AND {context.run_overrides.visible}": True},
     )
 
 
@@ -61,7 +61,7 @@ def get_run(context: Context, run_id: str) -> OrchestrationRun:
 
     :raises NotFoundError: if the run does not exist.
     """
-    run = context.store.orchestration_runs.first(f"WHERE id = ? AND {context.script.visible}", run_id)
+    run = context.store.orchestration_runs.first(f"WHERE id = ? AND {context.run_overrides.visible}", run_id)
     if run is None:
         raise NotFoundError("orchestration run", run_id)
     return run

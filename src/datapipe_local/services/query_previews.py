@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_datapipe.api.models.query_previews import QueryPreviewState
 from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import jobs, templates
-from datapipe_local.services.references import Catalogue
+from datapipe_local.services.references import Catalog
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.ids import new_id
 from datapipe_local.storage.records import JobKind, QueryPreview
@@ -34,7 +34,7 @@ def create(context: Context, sql_template: str) -> QueryPreview:
         now = context.clock.now()
         preview = QueryPreview(
             id=new_id(),
-            dw_sql=Catalogue(context).resolve(sql_template),
+            dw_sql=Catalog(context).resolve(sql_template),
             status=QueryPreviewState.RUNNING,
             created_at=now,
         )

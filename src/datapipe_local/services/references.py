@@ -64,7 +64,7 @@ def transform_at(context: Context, place: Place) -> Transform | None:
     return None
 
 
-class Catalogue:
+class Catalog:
     """
     Catalog of everything that references can name: tables of loaded streams and objects of published transforms.
 

@@ -29,7 +29,7 @@ def runs(context: Context) -> Runs[ReverseEtlSyncRun]:
         "reverse_etl_sync_id",
         "/reverse_etl_sync_runs",
         "reverse ETL sync run",
-        visible=context.script.visible,
+        visible=context.run_overrides.visible,
     )
 
 

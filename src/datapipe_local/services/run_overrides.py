@@ -21,7 +21,7 @@ class Outcome:
 NORMAL = Outcome()
 
 
-class Script:
+class RunOverrides:
     """Run overrides of a service without a control plane: none."""
 
     #: SQL condition for the runs that callers may see.

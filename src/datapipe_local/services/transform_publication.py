@@ -8,7 +8,7 @@ from airflow_provider_datapipe.api.models.transforms import Materialization, Mat
 from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import jobs, transform_sql, transform_triggers, transforms, version_control
 from datapipe_local.services.checks import check_name
-from datapipe_local.services.references import Catalogue, place_of, tag_of, transform_at
+from datapipe_local.services.references import Catalog, place_of, tag_of, transform_at
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import JobKind
 from datapipe_local.warehouse.warehouse import WarehouseError
@@ -210,7 +210,7 @@ def _refuse_if_taken(context: Context, transform: Transform, place: Place) -> No
 def _refuse_if_missed(context: Context, transform: Transform, tag: str) -> None:
     if transform.object_tag in (None, tag):
         return
-    dependents = Catalogue(context).dependents(str(transform.object_tag), but=transform.id)
+    dependents = Catalog(context).dependents(str(transform.object_tag), but=transform.id)
     if dependents:
         raise BadRequestError(
             f"name: {', '.join(sorted(repr(dependent.name) for dependent in dependents))} would lose"

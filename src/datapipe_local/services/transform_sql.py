@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services.references import Catalogue, tag_of
+from datapipe_local.services.references import Catalog, tag_of
 from datapipe_local.warehouse.warehouse import WarehouseError
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def query_of(context: Context, template: str, transform: Transform, *, name: str
     :param folder_path: Current or future folder.
     :raises BadRequestError: if a reference is unknown or circular, or the SQL is not a read-only query.
     """
-    catalogue = Catalogue(context)
+    catalog = Catalog(context)
     own_tag = tag_of(folder_path, name)
-    way_back = catalogue.leads_to(template, transform.id, own_tag)
+    way_back = catalog.leads_to(template, transform.id, own_tag)
     if way_back is not None:
         itself = way_back in (own_tag, transform.object_tag)
         raise BadRequestError(
@@ -34,7 +34,7 @@ def query_of(context: Context, template: str, transform: Transform, *, name: str
             f" {'this transform' if itself else 'computed from this transform'}.",
             error_code="cyclic_reference",
         )
-    query = catalogue.resolve(template)
+    query = catalog.resolve(template)
     try:
         context.warehouse.check_query(query)
     except WarehouseError as error:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from datapipe_local.testing.client import ControlPlane, Json
 
-_SECONDS_BETWEEN_LOOKS = 0.02
+_SECONDS_BETWEEN_POLLS = 0.02
 _MOST_SHOWN = 30
 
 
@@ -102,7 +102,7 @@ class Journal:
             if time.monotonic() > deadline:
                 what = f"{_number(count, 'run')}{_of(resource_id, fields)} to end within {timeout:g} s"
                 raise AssertionError(self._about(what, len(ended)))
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            time.sleep(_SECONDS_BETWEEN_POLLS)
 
     def clear(self) -> None:
         """Delete all entries."""

@@ -19,7 +19,7 @@ from datapipe_local.warehouse.loading import (
 )
 from datapipe_local.warehouse.loading.columns import ColumnsError, check_renamed
 from datapipe_local.warehouse.loading.increment import OutdatedError
-from datapipe_local.warehouse.loading.load_options import Manner, Note, Run
+from datapipe_local.warehouse.loading.load_options import LoadOptions, Note, Run
 from datapipe_local.warehouse.loading.readable import relations
 from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.types import described, has
@@ -67,7 +67,7 @@ class TableShape(NamedTuple):
     rows: int | None
 
 
-class Told(NamedTuple):
+class LoadFacts(NamedTuple):
     """
     Facts about a load that are stored with its table.
 
@@ -111,7 +111,7 @@ class Loads:
             columns = [TableColumn(*each, each.name.casefold() in hashed) for each in described(cursor, place.sql)]
             return TableShape(columns, note.rows if note else None)
 
-    def whole(self, place: Place, readable: Readable, manner: Manner, told: Told) -> int:
+    def whole(self, place: Place, readable: Readable, options: LoadOptions, facts: LoadFacts) -> int:
         """
         Replace a table with the rows of its source.
 
@@ -120,30 +120,36 @@ class Loads:
 
         :param place: The table; it need not exist.
         :param readable: The source data.
-        :param manner: The load options.
-        :param told: The facts to store with the table.
+        :param options: The load options.
+        :param facts: The facts to store with the table.
         :return: The number of rows.
         :raises WarehouseError: the source cannot be read; the table is unchanged.
         """
 
         def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
             before = Note.read(cursor, place)
-            query = _query(cursor, relation, readable, manner)
-            _check_columns(cursor, place, relation, readable, manner=manner, told=told)
+            query = _query(cursor, relation, readable, options)
+            _check_columns(cursor, place, relation, readable, options=options, facts=facts)
             rows = _create(cursor, place, query)
-            _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
+            _finish(cursor, place, options, facts, rows=rows, before=before, cautious=cautious)
             return rows
 
         with self._rows_of(place, readable) as (cursor, found):
             return _most_carefully(cursor, readable, found, load)
 
-    def newest(self, place: Place, manner: Manner) -> Newest | None:
+    def newest(self, place: Place, options: LoadOptions) -> Newest | None:
         """Return the value from which :meth:`added` needs rows, if it can be determined."""
         with self._warehouse.cursor() as cursor:
-            return increment.newest(cursor, place, manner)
+            return increment.newest(cursor, place, options)
 
     def added(
-        self, place: Place, readable: Readable, manner: Manner, told: Told, *, since: Newest | None = None
+        self,
+        place: Place,
+        readable: Readable,
+        options: LoadOptions,
+        facts: LoadFacts,
+        *,
+        since: Newest | None = None,
     ) -> int:
         """
         Add the new rows of a source to a table.
@@ -156,18 +162,18 @@ class Loads:
 
         def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
             before = Note.read(cursor, place)
-            if since is not None and increment.newest(cursor, place, manner) != since:
+            if since is not None and increment.newest(cursor, place, options) != since:
                 raise OutdatedError("its table was changed while its source was read")
-            query = _selected(cursor, relation, readable, manner)
-            increment.check(cursor, place, query, manner)
-            rows = increment.add(cursor, place, query, manner, cautious=cautious)
-            _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
+            query = _selected(cursor, relation, readable, options)
+            increment.check(cursor, place, query, options)
+            rows = increment.add(cursor, place, query, options, cautious=cautious)
+            _finish(cursor, place, options, facts, rows=rows, before=before, cautious=cautious)
             return rows
 
-        with self._rows_of(place, readable, manner) as (cursor, found):
+        with self._rows_of(place, readable, options) as (cursor, found):
             return _most_carefully(cursor, readable, found, load)
 
-    def first_slice(self, place: Place, readable: Readable, size: int, manner: Manner, told: Told) -> Slice:
+    def first_slice(self, place: Place, readable: Readable, size: int, options: LoadOptions, facts: LoadFacts) -> Slice:
         """
         Replace a table with the first rows of its source, and stage all rows for :meth:`next_slice`.
 
@@ -178,8 +184,8 @@ class Loads:
         staged = _staged(place)
 
         def stage(cursor: duckdb.DuckDBPyConnection, relation: str) -> int:
-            query = _query(cursor, relation, readable, manner)
-            _check_columns(cursor, place, relation, readable, manner=manner, told=told)
+            query = _query(cursor, relation, readable, options)
+            _check_columns(cursor, place, relation, readable, options=options, facts=facts)
             return _create(cursor, staged, query)
 
         with self._rows_of(place, readable) as (cursor, found):
@@ -191,18 +197,18 @@ class Loads:
                     return Slice(_create(cursor, place, _part(staged, 0, size)), is_last=False)
                 drop(cursor, place)
                 cursor.execute(f"ALTER TABLE {staged.sql} RENAME TO {quoted(place.name)}")
-                _finish(cursor, place, manner, told, rows=total, before=before)
+                _finish(cursor, place, options, facts, rows=total, before=before)
                 return Slice(total, is_last=True)
 
-    def next_slice(self, place: Place, start: int, size: int | None, manner: Manner, told: Told) -> Slice:
+    def next_slice(self, place: Place, start: int, size: int | None, options: LoadOptions, facts: LoadFacts) -> Slice:
         """
         Add the next staged rows. Idempotent: a repetition after a kill adds no row twice.
 
         :param place: The table.
         :param start: The number of rows that the previous slices added.
         :param size: The largest number of rows of the slice; ``None`` for all remaining rows.
-        :param manner: The load options.
-        :param told: The facts to store with the table after the last slice.
+        :param options: The load options.
+        :param facts: The facts to store with the table after the last slice.
         :raises WarehouseError: the table was changed by others.
         """
         staged = _staged(place)
@@ -219,7 +225,7 @@ class Loads:
                 raise WarehouseError(f"{place} has {there} rows, and not the {start} that were loaded")
             if end == total:
                 drop(cursor, staged)
-                _finish(cursor, place, manner, told, rows=end - start, before=None)
+                _finish(cursor, place, options, facts, rows=end - start, before=None)
             return Slice(end - start, is_last=end == total)
 
     def parts(self, place: Place) -> list[Place]:
@@ -237,15 +243,15 @@ class Loads:
 
     @contextmanager
     def _rows_of(
-        self, place: Place, readable: Readable, manner: Manner | None = None
+        self, place: Place, readable: Readable, options: LoadOptions | None = None
     ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Sequence[str]]]:
         """Yield the relations of the source; with load options, those for an incremental load of the present table."""
         self._warehouse.create_schema(place.schema)
         with self._warehouse.cursor() as cursor:
-            text = _text(cursor, place, manner) if manner is not None and _exists(cursor, place) else []
-            if manner is not None:
+            text = _text(cursor, place, options) if options is not None and _exists(cursor, place) else []
+            if options is not None:
                 # The hash of a value must not depend on the other values of its column.
-                text += manner.selection.hashed
+                text += options.selection.hashed
             with _explained_values(readable), relations(cursor, readable, text) as found:
                 if isinstance(readable, Scan) and readable.reader == "read_json":
                     yield cursor, json_lines.verified(cursor, readable, found)
@@ -332,24 +338,24 @@ def _most_carefully(cursor: duckdb.DuckDBPyConnection, readable: Readable, found
 def _finish(
     cursor: duckdb.DuckDBPyConnection,
     place: Place,
-    manner: Manner,
-    told: Told,
+    options: LoadOptions,
+    facts: LoadFacts,
     *,
     rows: int,
     before: Note | None,
     cautious: bool = False,
 ) -> None:
     """Do the steps that all loads have in common, in the transaction of the load."""
-    history.hide(cursor, place, manner.signature, before.signature if before else None)
-    if manner.keeps_history:
-        history.keep(cursor, place, told.run, cautious=cautious)
-    substreams.show(cursor, place, manner.key)
-    Note(told.run.id, rows, told.size, told.mode, told.trigger, manner.signature).write(cursor, place)
+    history.hide(cursor, place, options.signature, before.signature if before else None)
+    if options.keeps_history:
+        history.keep(cursor, place, facts.run, cautious=cautious)
+    substreams.show(cursor, place, options.key)
+    Note(facts.run.id, rows, facts.size, facts.mode, facts.trigger, options.signature).write(cursor, place)
 
 
-def _text(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> list[str]:
+def _text(cursor: duckdb.DuckDBPyConnection, place: Place, options: LoadOptions) -> list[str]:
     """Return the columns that must stay text, because they are text with values in the table."""
-    hashed = {name.casefold() for name in manner.selection.hashed}
+    hashed = {name.casefold() for name in options.selection.hashed}
     return [
         name
         for name, kind in described(cursor, place.sql)
@@ -358,26 +364,32 @@ def _text(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> li
 
 
 def _check_columns(
-    cursor: duckdb.DuckDBPyConnection, place: Place, relation: str, readable: Readable, *, manner: Manner, told: Told
+    cursor: duckdb.DuckDBPyConnection,
+    place: Place,
+    relation: str,
+    readable: Readable,
+    *,
+    options: LoadOptions,
+    facts: LoadFacts,
 ) -> None:
     """Raise if the source shares no column name with the table of the previous load, unless the user accepts that."""
-    if told.accepts_columns or not _exists(cursor, place) or not has(cursor, place.sql, "true"):
+    if facts.accepts_columns or not _exists(cursor, place) or not has(cursor, place.sql, "true"):
         return
     before, now = ([name for name, _ in described(cursor, each)] for each in (place.sql, relation))
-    check_renamed(before, [*now, *protection.left_out(readable)], hide_names=bool(manner.selection.protected))
+    check_renamed(before, [*now, *protection.left_out(readable)], hide_names=bool(options.selection.protected))
 
 
-def _selected(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, manner: Manner) -> str:
-    if manner.selection.is_whole:
+def _selected(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, options: LoadOptions) -> str:
+    if options.selection.is_whole:
         return f"SELECT * FROM {relation}"  # noqa: S608 - quoted
-    return protection.query_of(cursor, relation, readable, manner.selection)
+    return protection.query_of(cursor, relation, readable, options.selection)
 
 
-def _query(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, manner: Manner) -> str:
-    query = _selected(cursor, relation, readable, manner)
-    if not manner.key or manner.pointer is None:
+def _query(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, options: LoadOptions) -> str:
+    query = _selected(cursor, relation, readable, options)
+    if not options.key or options.pointer is None:
         return query
-    return increment.newest_of_each(query, described(cursor, f"({query})"), manner)
+    return increment.newest_of_each(query, described(cursor, f"({query})"), options)
 
 
 def _create(cursor: duckdb.DuckDBPyConnection, place: Place, query: str) -> int:

@@ -9,14 +9,14 @@ from typing import Any
 
 from datapipe_local.connectors.sources.base import Need
 from datapipe_local.connectors.sources.files import FileOrigin, FilesSource
-from datapipe_local.warehouse.loading.load_options import Manner, Run
-from datapipe_local.warehouse.loads import Loads, Told
+from datapipe_local.warehouse.loading.load_options import LoadOptions, Run
+from datapipe_local.warehouse.loads import LoadFacts, Loads
 from datapipe_local.warehouse.warehouse import Place, Warehouse
 
 PLACE = Place("raw", "things")
-TOLD = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
+FACTS = LoadFacts(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
 #: A full load without options.
-PLAIN = (Manner(), TOLD)
+PLAIN = (LoadOptions(), FACTS)
 
 
 def lines(*rows: Any) -> str:
@@ -28,13 +28,13 @@ class FileLoads:
     """
     Loads of the files of a folder into one table.
 
-    :param manner: Options of the stream. With a pointer, all loads but the first are incremental.
+    :param options: Options of the stream. With a pointer, all loads but the first are incremental.
     """
 
-    def __init__(self, folder: Path, warehouse: Warehouse, manner: Manner | None = None) -> None:
+    def __init__(self, folder: Path, warehouse: Warehouse, options: LoadOptions | None = None) -> None:
         folder.mkdir(exist_ok=True)
         self.folder = folder
-        self.manner = manner or Manner()
+        self.options = options or LoadOptions()
         self._warehouse = warehouse
         self._runs = 0
 
@@ -43,12 +43,12 @@ class FileLoads:
         self._runs += 1
         run = Run(f"run{self._runs}", f"2026-01-01T00:00:{self._runs:02}")
         loads, scratch = Loads(self._warehouse), self._warehouse.scratch
-        load = loads.added if self.manner.pointer and self._runs > 1 else loads.whole
+        load = loads.added if self.options.pointer and self._runs > 1 else loads.whole
         wanted = FileOrigin(**origin).model_dump(exclude_none=True)
         try:
             with FilesSource({"path": str(self.folder)}).fetch(wanted, scratch, need or Need()) as fetched:
                 meanwhile()
-                return load(PLACE, fetched.scan, self.manner, TOLD._replace(run=run))
+                return load(PLACE, fetched.scan, self.options, FACTS._replace(run=run))
         finally:
             assert list(scratch.glob("tmp*")) == [], "unpacked files are left"
 

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from datapipe_local.warehouse.loading.increment import OutdatedError
-from datapipe_local.warehouse.loading.load_options import Manner
+from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.warehouse import Place, Scan, Warehouse, WarehouseError
 from tests.unit.datapipe_local.file_loads import PLACE, FileLoads, lines
 
@@ -21,7 +21,7 @@ MANY = 25_000
 @pytest.fixture
 def merged(files: FileLoads) -> FileLoads:
     """Return incremental loads."""
-    files.manner = Manner(pointer="at", key=("id",))
+    files.options = LoadOptions(pointer="at", key=("id",))
     return files
 
 
@@ -133,7 +133,7 @@ def test_text_of_the_table_stays_the_same_text(merged: FileLoads) -> None:
 
 
 def test_a_history_accepts_a_list_for_a_structure(files: FileLoads) -> None:
-    files.manner = Manner(keeps_history=True)
+    files.options = LoadOptions(keeps_history=True)
     for value in ({"a": 1}, {"a": 1, "b": 2}, [1], "text"):
         assert load_json(files, {"id": 1, "x": value}) == 1
     assert files.rows("x, valid_to IS NULL", HISTORY) == [
@@ -145,7 +145,7 @@ def test_a_history_accepts_a_list_for_a_structure(files: FileLoads) -> None:
 
 
 def test_no_column_name_is_reserved(files: FileLoads) -> None:
-    files.manner = Manner(pointer="at")
+    files.options = LoadOptions(pointer="at")
     row = dict.fromkeys(("_", "__", "__number__", "__fresh__", "f", "k", "t", "n", "range", "rowid"), 1)
     load_json(files, {"at": 1, **row})
     assert load_json(files, {"at": 1, **row}, {"at": 1, **row}, {"at": 2, **row}) == 2

@@ -10,12 +10,12 @@ import pytest
 
 from datapipe_local.warehouse import sandbox
 from datapipe_local.warehouse.loading.columns import ColumnsError
-from datapipe_local.warehouse.loading.load_options import Manner
+from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.loading.readable import Selection, Stored
 from datapipe_local.warehouse.loads import Loads, Slice
 from datapipe_local.warehouse.sandbox import SandboxTable
 from datapipe_local.warehouse.warehouse import Scan, Warehouse, WarehouseError
-from tests.unit.datapipe_local.file_loads import PLACE, PLAIN, TOLD
+from tests.unit.datapipe_local.file_loads import FACTS, PLACE, PLAIN
 
 
 @pytest.fixture
@@ -90,20 +90,20 @@ def test_slices_have_the_types_of_the_whole_file(loads: Loads, warehouse: Wareho
 
 def test_excluded_and_hashed_columns(loads: Loads, warehouse: Warehouse, numbers: Scan) -> None:
     with pytest.raises(WarehouseError, match="No column would be left"):
-        loads.whole(PLACE, numbers, Manner(Selection(excluded=["N", "text"])), TOLD)
+        loads.whole(PLACE, numbers, LoadOptions(Selection(excluded=["N", "text"])), FACTS)
     for missing in (Selection(excluded=["n", "gone"]), Selection(hashed=["text", "gone"])):
         with pytest.raises(ColumnsError, match="has no column 'gone', which is protected"):
-            loads.whole(PLACE, numbers, Manner(missing), TOLD)
+            loads.whole(PLACE, numbers, LoadOptions(missing), FACTS)
     # A name is a name, whatever it contains.
     odd = 'a"; DROP TABLE x; --'
     numbers.paths[0].write_text(f'"{odd.replace(chr(34), chr(34) * 2)}",b\n1,2\n')
-    loads.whole(PLACE, numbers, Manner(Selection(["B"], [odd], substreams=["gone"])), TOLD)
+    loads.whole(PLACE, numbers, LoadOptions(Selection(["B"], [odd], substreams=["gone"])), FACTS)
     assert [(column.name, column.type) for column in warehouse.columns(f"FROM {PLACE.sql}")] == [(odd, "VARCHAR")]
 
 
 def test_the_shape_of_a_table_during_a_load(loads: Loads, warehouse: Warehouse, numbers: Scan) -> None:
     assert loads.shape(PLACE) is None
-    loads.whole(PLACE, numbers, Manner(Selection(hashed=["TEXT"])), TOLD)
+    loads.whole(PLACE, numbers, LoadOptions(Selection(hashed=["TEXT"])), FACTS)
     columns = [("n", "BIGINT", False), ("text", "VARCHAR", True)]
     with warehouse.cursor() as cursor:
         cursor.execute(f"BEGIN; CREATE OR REPLACE TABLE {PLACE.sql} AS SELECT 1 AS other")

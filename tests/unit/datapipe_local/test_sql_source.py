@@ -20,18 +20,18 @@ from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.sources.base import Need
 from datapipe_local.connectors.sources.sql import SqlSource
 from datapipe_local.warehouse.loading.increment import OutdatedError
-from datapipe_local.warehouse.loading.load_options import Manner
+from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.loading.readable import Query, Selection
 from datapipe_local.warehouse.loads import Loads
 from datapipe_local.warehouse.warehouse import Place, Warehouse
 from tests.support.postgresql import PostgreSQL, need_postgresql
-from tests.unit.datapipe_local.file_loads import TOLD
+from tests.unit.datapipe_local.file_loads import FACTS
 
 pytestmark = pytest.mark.slow
 
 
 ALL, PART = Place("raw", "all"), Place("raw", "part")
-MERGED = Manner(pointer="at", key=("id",))
+MERGED = LoadOptions(pointer="at", key=("id",))
 
 
 class Database:
@@ -84,8 +84,8 @@ def database(request: pytest.FixtureRequest) -> Database:
 class Sync:
     """A table of a database, and two tables of a warehouse: one gets the new rows only, the other gets all rows."""
 
-    def __init__(self, database: Database, warehouse: Warehouse, manner: Manner = MERGED) -> None:
-        self._source, self._warehouse, self._manner = SqlSource({"url": database.url}), warehouse, manner
+    def __init__(self, database: Database, warehouse: Warehouse, options: LoadOptions = MERGED) -> None:
+        self._source, self._warehouse, self._manner = SqlSource({"url": database.url}), warehouse, options
 
     def run(self) -> tuple[int, int]:
         """Load new rows into both tables. Return how many rows were transferred, and how many of them were new."""
@@ -109,15 +109,15 @@ class Sync:
             transferred = len(written(fetched.scan))
             assert fetched.is_whole or newest is not None
             if loads.noted(place) is None:
-                return transferred, loads.whole(place, fetched.scan, self._manner, TOLD)
+                return transferred, loads.whole(place, fetched.scan, self._manner, FACTS)
             since = None if fetched.is_whole else newest
             try:
-                return transferred, loads.added(place, fetched.scan, self._manner, TOLD, since=since)
+                return transferred, loads.added(place, fetched.scan, self._manner, FACTS, since=since)
             except OutdatedError:
                 pass
         # As the engine does it.
         with self._source.fetch({"table": "t"}, self._warehouse.scratch, Need()) as fetched:
-            return transferred, loads.whole(place, fetched.scan, self._manner, TOLD)
+            return transferred, loads.whole(place, fetched.scan, self._manner, FACTS)
 
 
 def written(scan: Any) -> list[dict[str, Any]]:
@@ -299,7 +299,7 @@ def test_excluded_columns_are_not_transferred(database: Database, warehouse: War
     with SqlSource({"url": database.url}).fetch({"table": "t"}, warehouse.scratch, need) as fetched:
         assert written(fetched.scan) == [{"id": 1, "at": 1, "hashed": "h"}]
     selection = Selection(excluded=("SECRET",), hashed=("hashed",))
-    assert Sync(database, warehouse, Manner(selection, "at", ("id",))).run() == (1, 1)
+    assert Sync(database, warehouse, LoadOptions(selection, "at", ("id",))).run() == (1, 1)
 
 
 def test_columns_are_read_without_a_row(database: Database, warehouse: Warehouse) -> None:

@@ -21,7 +21,7 @@ from datapipe_local.services import transforms as services
 
 if TYPE_CHECKING:
     from datapipe_local.services.context import Context
-    from datapipe_local.services.references import Catalogue, Reference
+    from datapipe_local.services.references import Catalog, Reference
     from datapipe_local.services.transform_bulk import Result
     from datapipe_local.storage import records
 
@@ -158,7 +158,7 @@ class TransformBulkCreateResponseDto(TypedDict):
     results: list[TransformBulkResultItemDto]
 
 
-def transform(context: Context, catalogue: Catalogue, record: records.Transform) -> Json:
+def transform(context: Context, catalog: Catalog, record: records.Transform) -> Json:
     """Return ``TransformDto``. ``materialization_status`` of drafts and views is null, and so is a missing schedule."""
     template = services.version(context, record, record.latest_version_id).sql_template
     name, folder_path, materialization = services.definition(record)
@@ -170,7 +170,7 @@ def transform(context: Context, catalogue: Catalogue, record: records.Transform)
             "status": record.status,
             "materialization": materialization,
             "sql_template": template,
-            "parameters": [reference(entry) for entry in catalogue.describe(template)],
+            "parameters": [reference(entry) for entry in catalog.describe(template)],
             "documentation": record.documentation,
             "materialization_error": record.materialization_error,
             "orchestration_workflow_id": record.orchestration_workflow_id,
@@ -185,12 +185,12 @@ def transform(context: Context, catalogue: Catalogue, record: records.Transform)
     return body
 
 
-def version(catalogue: Catalogue, owner: records.Transform, record: records.TransformVersion) -> Json:
+def version(catalog: Catalog, owner: records.Transform, record: records.TransformVersion) -> Json:
     """Return ``TransformVersionDto``."""
     return serialized(
         TransformVersionDto,
         record,
-        parameters=[reference(entry) for entry in catalogue.describe(record.sql_template)],
+        parameters=[reference(entry) for entry in catalog.describe(record.sql_template)],
         is_published=record.id == owner.published_version_id,
         user_id=_USER,
     )

@@ -36,7 +36,7 @@ from datapipe_local.services import (
     version_control,
 )
 from datapipe_local.services.context import Context
-from datapipe_local.services.references import Catalogue
+from datapipe_local.services.references import Catalog
 
 router = APIRouter(prefix="/transforms", tags=["transforms"])
 
@@ -59,7 +59,7 @@ def list_transforms(  # noqa: PLR0917 - FastAPI passes them by name
     page = transforms.page(
         context, after=starting_after, limit=limit, status=status, name=name, folder_path=folder_path
     )
-    return envelope(page, partial(models.transform, context, Catalogue(context)))
+    return envelope(page, partial(models.transform, context, Catalog(context)))
 
 
 @router.post("", **answering(TransformDto, status=201))
@@ -88,13 +88,13 @@ async def create_many(context: CurrentContext, body: TransformBulkRequest) -> di
 @router.get("/available_references", **answering(ListDto[TransformParameterDto]))
 def list_references(context: CurrentContext) -> dict[str, Any]:
     """List the references that SQL templates can contain."""
-    return {"data": [models.reference(entry) for entry in Catalogue(context).available()]}
+    return {"data": [models.reference(entry) for entry in Catalog(context).available()]}
 
 
 @router.get("/{transform_id}", **answering(TransformDto, 404))
 def get_transform(context: CurrentContext, transform_id: str) -> dict[str, Any]:
     """Return a transform."""
-    return models.transform(context, Catalogue(context), transforms.get(context, transform_id))
+    return models.transform(context, Catalog(context), transforms.get(context, transform_id))
 
 
 @router.patch("/{transform_id}", **answering(TransformDto, 404))
@@ -124,7 +124,7 @@ def list_versions(
 ) -> dict[str, Any]:
     """List the versions of a transform's SQL, newest first."""
     transform, page = transforms.page_of_versions(context, transform_id, after=starting_after, limit=limit)
-    return envelope(page, partial(models.version, Catalogue(context), transform))
+    return envelope(page, partial(models.version, Catalog(context), transform))
 
 
 @router.post("/{transform_id}/orchestration", **answering(TransformDto, 404))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from datapipe_local.warehouse.loading.load_options import Manner
+    from datapipe_local.warehouse.loading.load_options import LoadOptions
     from datapipe_local.warehouse.warehouse import Place
 
 # Temporary tables are private to the cursor.
@@ -51,28 +51,28 @@ class OutdatedError(Exception):
     """Error that makes a full load necessary: new rows cannot be added to the table. The message has the reason."""
 
 
-def newest_of_each(query: str, columns: Sequence[Typed], manner: Manner) -> str:
+def newest_of_each(query: str, columns: Sequence[Typed], options: LoadOptions) -> str:
     """Return a query with one row for each key, the one with the greatest pointer value."""
-    if not manner.key or manner.pointer is None:
+    if not options.key or options.pointer is None:
         return query
-    keys = ", ".join(quoted(found(columns, name).name) for name in manner.key)
-    pointer = found(columns, manner.pointer)
+    keys = ", ".join(quoted(found(columns, name).name) for name in options.key)
+    pointer = found(columns, options.pointer)
     # The other columns make the choice among equal pointer values deterministic.
     others = "".join(f", {quoted(column.name)}" for column in columns if column != pointer)
     order = f"{quoted(pointer.name)} DESC NULLS LAST{others}"
     return f"FROM ({query}) QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"
 
 
-def newest(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> Newest | None:
+def newest(cursor: duckdb.DuckDBPyConnection, place: Place, options: LoadOptions) -> Newest | None:
     """
     Return the greatest pointer value of a table, if rows can be added to the table and the value is exact in Python.
 
     :param place: The table; it need not exist.
     """
     note = Note.read(cursor, place)
-    if note is None or manner.pointer is None or note.signature != manner.signature:
+    if note is None or options.pointer is None or note.signature != options.signature:
         return None
-    pointer = found(described(cursor, place.sql), manner.pointer)
+    pointer = found(described(cursor, place.sql), options.pointer)
     asked = _ASKED.get(pointer.type.partition("(")[0])
     if asked is None:
         return None
@@ -93,7 +93,7 @@ def _moment(type_name: str, microseconds: int) -> dt.date | None:
     return moment if type_name.endswith("ZONE") else moment.replace(tzinfo=None)
 
 
-def check(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Manner) -> None:
+def check(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, options: LoadOptions) -> None:
     """
     Raise if the new rows of a source cannot be determined.
 
@@ -103,19 +103,21 @@ def check(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: M
     """
     note = Note.read(cursor, place)
     columns = described(cursor, f"({query})")
-    for name in (*manner.key, *([manner.pointer] if manner.pointer else [])):
+    for name in (*options.key, *([options.pointer] if options.pointer else [])):
         found(columns, name)
-    if note is None or note.signature != manner.signature:
-        raise OutdatedError("it is to be loaded in another manner than it was")
-    assert manner.pointer is not None  # noqa: S101 - else everything is loaded
-    before, now = (found(each, manner.pointer).type for each in (described(cursor, place.sql), columns))
-    is_there = f"{quoted(manner.pointer)} IS NOT NULL"
+    if note is None or note.signature != options.signature:
+        raise OutdatedError("its load options have changed")
+    assert options.pointer is not None  # noqa: S101 - else everything is loaded
+    before, now = (found(each, options.pointer).type for each in (described(cursor, place.sql), columns))
+    is_there = f"{quoted(options.pointer)} IS NOT NULL"
     # A column without values has no definite type.
     if kind_of(before) != kind_of(now) and all(has(cursor, each, is_there) for each in (place.sql, f"({query})")):
-        raise OutdatedError(f"the pointer {manner.pointer!r} was {before}, and is {now}")
+        raise OutdatedError(f"the pointer {options.pointer!r} was {before}, and is {now}")
 
 
-def add(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Manner, *, cautious: bool = False) -> int:
+def add(
+    cursor: duckdb.DuckDBPyConnection, place: Place, query: str, options: LoadOptions, *, cautious: bool = False
+) -> int:
     """
     Add new rows to a table.
 
@@ -125,15 +127,15 @@ def add(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Man
     :param cursor: A cursor in a transaction.
     :param place: The table, for which :func:`check` has passed.
     :param query: All rows of the source.
-    :param manner: The load options.
+    :param options: The load options.
     :param cautious: See :func:`datapipe_local.warehouse.loading.types.evolve`.
     :return: The number of added or changed rows.
     """
-    assert manner.pointer is not None  # noqa: S101 - as above
-    pointer = quoted(manner.pointer)
+    assert options.pointer is not None  # noqa: S101 - as above
+    pointer = quoted(options.pointer)
     last = f"(SELECT max({pointer}) FROM {place.sql})"  # noqa: S608 - quoted, as below
     is_known = f"{pointer} = {last} OR {pointer} IS NULL"
-    kinds = {kind_of(found(described(cursor, each), manner.pointer).type) for each in (place.sql, f"({query})")}
+    kinds = {kind_of(found(described(cursor, each), options.pointer).type) for each in (place.sql, f"({query})")}
     # If the types differ, one of the columns has no values.
     is_later = f"{pointer} >= {last}" if len(kinds) == 1 else "false"
     cursor.execute(
@@ -145,9 +147,9 @@ def add(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Man
     names = [column.name for relation in (place.sql, _FRESH) for column in described(cursor, relation)]
     cursor.execute(f"CREATE OR REPLACE TEMP TABLE __new__ AS {_without_known(place, taken, names, common, is_known)}")
     columns = described(cursor, _NEW)
-    new = newest_of_each(f"FROM {_NEW}", columns, manner)
-    if manner.key:
-        same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM n.{name}" for name in map(quoted, manner.key))
+    new = newest_of_each(f"FROM {_NEW}", columns, options)
+    if options.key:
+        same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM n.{name}" for name in map(quoted, options.key))
         cursor.execute(f"DELETE FROM {place.sql} AS t USING {_NEW} AS n WHERE {same}")  # noqa: S608
     added = number(cursor.execute(f"INSERT INTO {place.sql} BY NAME {new}"))
     cursor.execute(f"DROP TABLE {_FRESH}")

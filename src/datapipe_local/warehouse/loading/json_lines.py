@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
 from airflow_provider_datapipe.api.models.formats import strict_json
+from datapipe_local.warehouse.loading.relations import Relations
 from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.types import Typed, described
 from datapipe_local.warehouse.warehouse import literal, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from datapipe_local.warehouse.warehouse import Scan
@@ -46,7 +46,7 @@ _FAILURES = (
 _LINE = re.compile(r"in line (\d+)")
 
 
-def readings(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
+def relations_of(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     """Return the relations of a file: with types from its beginning, then with types from all of it."""
     # Files of pushed data are already checked: rows without fields and files without rows are no errors there.
     fixed: dict[str, Any] = {} if _is_own_file(scan) else {"records": "true"}
@@ -71,7 +71,7 @@ def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[
 
     :param cursor: The cursor that reads the files.
     :param scan: The files.
-    :param relations: The result of :func:`readings`.
+    :param relations: The result of :func:`relations_of`.
     :raises StructureError: a line is not one JSON object.
     """
     with explained(scan):
@@ -89,46 +89,15 @@ def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[
         suspicions = _suspicions(cursor, scan, found)
         if suspicions.empty_row and not _is_own_file(scan):
             _check_each_line(scan, only_null=True)
-        return Readings(cursor, scan, relations, skips_first=suspicions.changed_value)
 
+    *first, last = relations
 
-class Readings(Sequence[str]):
-    """
-    Relations of a file. The last one is verified when it is first used.
+    def exact() -> str:
+        with explained(scan):
+            return _exact(cursor, scan, described(cursor, last)) or last
 
-    :param cursor: The cursor that reads the file.
-    :param scan: The file.
-    :param relations: Relations with types from the beginning of the file, if any, and from all of it.
-    :param skips_first: Only the last relation loads every value unchanged.
-    """
-
-    def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[str], *, skips_first: bool
-    ) -> None:
-        self._cursor = cursor
-        self._scan = scan
-        *first, self._last = relations
-        self._first = [] if skips_first else first
-
-    @cached_property
-    def _verified(self) -> str:
-        with explained(self._scan):
-            return _exact(self._cursor, self._scan, described(self._cursor, self._last)) or self._last
-
-    def __len__(self) -> int:
-        return len(self._first) + 1
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[position] for position in range(len(self))[index]]
-        position = range(len(self))[index]
-        return self._first[position] if position < len(self._first) else self._verified
+    # If a type changes a value, only the last relation loads all values unchanged.
+    return Relations(*(partial(str, each) for each in ([] if suspicions.changed_value else first)), exact)
 
 
 def _is_own_file(scan: Scan) -> bool:

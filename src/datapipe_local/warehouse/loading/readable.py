@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
 from datapipe_local.warehouse.loading import csv_files, json_lines
+from datapipe_local.warehouse.loading.relations import Relations
 from datapipe_local.warehouse.loading.types import common_type, converted, described
 from datapipe_local.warehouse.warehouse import Scan, WarehouseError, literal, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     import duckdb
@@ -105,36 +105,6 @@ class Query:
 Readable: TypeAlias = Scan | Stored | Query
 
 
-class Relations(Sequence[str]):
-    """
-    Relations of the same rows. Each accepts more values than the previous one, and takes more time.
-
-    :param makers: Functions that return a relation. Each is called when the relation is needed, and only once.
-    """
-
-    def __init__(self, *makers: Callable[[], str]) -> None:
-        self._makers = [cache(make) for make in makers]
-
-    @classmethod
-    def of(cls, *relations: str) -> Relations:
-        """Return a sequence of existing relations."""
-        return cls(*((lambda relation=relation: relation) for relation in relations))
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Relations: ...
-
-    def __getitem__(self, index: int | slice) -> str | Relations:
-        """Return a relation, or some of them."""
-        return Relations(*self._makers[index]) if isinstance(index, slice) else self._makers[index]()
-
-    def __len__(self) -> int:
-        """Return the number of relations."""
-        return len(self._makers)
-
-
 @contextmanager
 def relations(
     cursor: duckdb.DuckDBPyConnection, readable: Readable, text: Collection[str] = ()
@@ -152,7 +122,7 @@ def relations(
         return
     if isinstance(readable, Scan):
         with json_lines.explained(readable) if readable.reader == "read_json" else nullcontext():
-            yield ways(cursor, readable, {name.lower() for name in text})
+            yield relations_of_files(cursor, readable, {name.lower() for name in text})
         return
     alias = f"__stored__{uuid4().hex}"
     cursor.execute(f"ATTACH {literal(str(readable.path))} AS {alias} (READ_ONLY)")
@@ -162,7 +132,7 @@ def relations(
         cursor.execute(f"DETACH {alias}")
 
 
-def ways(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str] = ()) -> Sequence[str]:
+def relations_of_files(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str] = ()) -> Sequence[str]:
     """
     Return the relations of files: types are inferred from their beginning, then from all rows, then more cautiously.
 
@@ -173,7 +143,7 @@ def ways(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str] = 
     if csv_files.is_csv(scan):
         return Relations(*csv_files.relations_of(cursor, scan, text))
     if scan.reader == "read_json":
-        return json_lines.readings(cursor, scan)
+        return json_lines.relations_of(cursor, scan)
     if scan.reader == "read_parquet" and len(scan.paths) > 1:
         return Relations(scan.sql, lambda: _file_by_file(cursor, scan))
     return Relations.of(scan.sql())

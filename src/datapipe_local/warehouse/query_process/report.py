@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from datapipe_local.warehouse.loading import csv_files, json_lines, protection
-from datapipe_local.warehouse.loading.readable import RESULT, Selection, ways
+from datapipe_local.warehouse.loading.readable import RESULT, Selection, relations_of_files
 from datapipe_local.warehouse.query_process.database import open_database
 from datapipe_local.warehouse.warehouse import Scan, literal, quoted
 
@@ -64,7 +64,7 @@ def _opened(
             # A query is not retried: infer types from all rows before it runs. Protected columns, which may be rare,
             # also need all rows.
             is_careful = file is not None or bool(selection.protected)
-            found = ways(connection, scan)
+            found = relations_of_files(connection, scan)
             if file is not None and scan.reader == "read_json":
                 found = [json_lines.verified(connection, scan, found[-1:])[-1]]
             relation = found[min(1, len(found) - 1) if is_careful else 0]

@@ -229,13 +229,13 @@ class CheckedArguments(_Base):
     """
     Mixin for operators and sensors: checks arguments when the DAG is parsed, and templated ones when rendered.
 
-    In the subclasses of a class that sets ``declared_arguments``, the signature of ``__init__`` is the declaration of
-    the arguments: each one is an attribute before the body of ``__init__`` runs, and Airflow renders it.
+    If a base class sets ``declared_arguments``, the signatures of its subclasses declare their arguments: each argument
+    becomes an attribute before the body of ``__init__`` runs, and a template field.
     """
 
     #: Arguments that the signatures of this class and its bases declare; None if classes set attributes by themselves.
     declared_arguments: ClassVar[tuple[str, ...] | None] = None
-    #: Declared arguments that Airflow does not render.
+    #: Arguments in the signature of this class that are no template fields.
     not_templated: ClassVar[tuple[str, ...]] = ()
     #: Arguments of Airflow's base class that take a duration.
     inherited_durations: ClassVar[tuple[str, ...]] = ()

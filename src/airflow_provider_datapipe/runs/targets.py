@@ -45,7 +45,7 @@ def rendered_text(field: str, value: Any) -> str | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise ValueError(
-        f"{field} must be text, not {type(value).__name__}; in a DAG that renders native objects, put quotes within "
+        f"{field} must be a text, not {type(value).__name__}; in a DAG that renders native objects, put quotes within "
         "the quotes"
     )
 

@@ -165,15 +165,14 @@ class DatapipeRunTrigger(BaseTrigger):
         await load(*_NEEDED)
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
         from airflow_provider_datapipe.runs.batch import Batch
-        from airflow_provider_datapipe.runs.polling.run_poller import wait_for_runs
+        from airflow_provider_datapipe.runs.polling.run_poller import shared_run_poller
         from airflow_provider_datapipe.runs.wait import WaitPolicy
 
         batch = Batch.from_dict(self.batch)
         read = DatapipeHook(self.datapipe_conn_id).aget_settings
         try:
-            await wait_for_runs(
-                self.datapipe_conn_id, read, batch, WaitPolicy.from_dict(self.policy), self._report_line
-            )
+            async with shared_run_poller(self.datapipe_conn_id, read) as poller:
+                await poller.wait(batch, WaitPolicy.from_dict(self.policy), self._report_line)
         except Exception as error:  # noqa: BLE001 - any error of a secrets backend: the run has not failed
             return error_event(self.datapipe_conn_id, error)
         return {"status": "success", "batch": batch.as_dict(), "policy": self.policy}

@@ -29,7 +29,8 @@ from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.polling import run_poller
 from airflow_provider_datapipe.runs.polling.bulk_status import SyncStatus
 from airflow_provider_datapipe.runs.polling.poll_schedule import PollSchedule
-from airflow_provider_datapipe.runs.polling.run_poller import RunPoller, shared_run_poller, wait_for_runs
+from airflow_provider_datapipe.runs.polling.run_poller import RunPoller, shared_run_poller
+from airflow_provider_datapipe.runs.polling.shared_client import Reader
 from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 from tests.support.many_runs import ManyRunsServer, Said
@@ -41,6 +42,11 @@ OFTEN = WaitPolicy(poll_interval=0.1)
 PATIENCE = 30.0
 SUCCEEDED = {Outcome.SUCCEEDED}
 COUNT = replace(reverse_etl_failed_records.count("e"), once=True)
+
+
+async def waiting_in_trigger(read: Reader, batch: Batch, policy: WaitPolicy) -> None:
+    async with shared_run_poller(CONN_ID, read) as poller:
+        await poller.wait(batch, policy)
 
 
 class Scene:
@@ -85,7 +91,7 @@ class Scene:
 
     async def wait(self, reference: RunRef, policy: WaitPolicy = OFTEN) -> Batch:
         batch = Batch(reference.kind, waiting=[reference])
-        await wait_for_runs(CONN_ID, self.read, batch, policy)
+        await waiting_in_trigger(self.read, batch, policy)
         return batch
 
     def tasks(self, policy: WaitPolicy = OFTEN) -> list[asyncio.Task[Batch]]:
@@ -218,7 +224,7 @@ def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
             queued = [RunTarget("a", "a"), RunTarget("b", "b")]
             blocked = [WaitingForOtherRun(reverse_etl("r1"), RunTarget("c", "c"))]
             batch = Batch("reverse_etl", queued, [reverse_etl("r0"), reverse_etl("r2")], blocked, at_a_time=3)
-            waiting = asyncio.create_task(wait_for_runs(CONN_ID, scene.read, batch, OFTEN))
+            waiting = asyncio.create_task(waiting_in_trigger(scene.read, batch, OFTEN))
             await until(lambda: scene.runs.count("/reverse_etl_sync_runs/r1") >= 2)
             scene.runs.reverse_etl["r1"].ends_at = time.time()
             await waiting
@@ -227,7 +233,7 @@ def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
             assert {each.run_id for each in batch.waiting} == {"r0", "r2"}
             assert not batch.blocked
             # With room, there is nothing to wait for.
-            await wait_for_runs(CONN_ID, scene.read, batch, OFTEN)
+            await waiting_in_trigger(scene.read, batch, OFTEN)
 
         run(main())
 
@@ -242,7 +248,7 @@ def test_a_batch_whose_runs_are_late_together_ends_by_itself(counts: dict[str, A
             blocked = [WaitingForOtherRun(each, RunTarget(each.name, each.name)) for each in (second, third)]
             batch = Batch(first.kind, [], [first], blocked)
             policy = replace(OFTEN, deadline=time.time() + 0.3)
-            late = asyncio.create_task(wait_for_runs(CONN_ID, scene.read, batch, policy))
+            late = asyncio.create_task(waiting_in_trigger(scene.read, batch, policy))
             await asyncio.sleep(0)
             other = asyncio.create_task(scene.wait(fourth, policy))
             await late

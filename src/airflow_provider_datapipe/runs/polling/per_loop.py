@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -39,26 +38,55 @@ class PerLoop(Generic[S]):
         #: Objects of each event loop, by connection ID.
         self.objects: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, S]] = WeakKeyDictionary()
 
-    @asynccontextmanager
-    async def __call__(self, conn_id: str, read: Reader) -> AsyncIterator[S]:
+    def __call__(self, conn_id: str, read: Reader) -> Membership[S]:
         """
-        Yield the shared object of a connection on the running event loop. It exists as long as it has users.
+        Return a context manager for the shared object of a connection, which exists as long as it has users.
 
         :param conn_id: ID of the Airflow connection.
         :param read: function that reads it.
         """
+        return Membership(self, conn_id, read)
+
+    def join(self, conn_id: str, read: Reader) -> S:
+        """Return the shared object of a connection on the running event loop, and count its caller as a user."""
         here = self.objects.setdefault(asyncio.get_running_loop(), {})
         one = here.get(conn_id)
         if one is None or not one.is_usable:
             one = here[conn_id] = self._make(conn_id, read)
         one.users += 1
-        try:
-            yield one
-        finally:
-            one.users -= 1
-            if not one.users:
-                # Remove it before the first await, so that a new user creates another one.
-                if here.get(conn_id) is one:
-                    del here[conn_id]
-                # Close it even if the task is canceled again.
-                await asyncio.shield(one.close())
+        return one
+
+    async def leave(self, conn_id: str, one: S) -> None:
+        """Stop counting a user of a shared object. The last user closes it."""
+        here = self.objects[asyncio.get_running_loop()]
+        one.users -= 1
+        if not one.users:
+            # Remove it before the first await, so that a new user creates another one.
+            if here.get(conn_id) is one:
+                del here[conn_id]
+            # Close it even if the task is canceled again.
+            await asyncio.shield(one.close())
+
+
+class Membership(Generic[S]):
+    """
+    Context manager for a shared object. Smaller than a generator, because thousands of triggers can wait in it.
+
+    :param shared: the shared objects.
+    :param conn_id: ID of the Airflow connection.
+    :param read: function that reads it.
+    """
+
+    __slots__ = ("_conn_id", "_one", "_read", "_shared")
+
+    def __init__(self, shared: PerLoop[S], conn_id: str, read: Reader) -> None:
+        self._shared = shared
+        self._conn_id = conn_id
+        self._read = read
+
+    async def __aenter__(self) -> S:
+        self._one = self._shared.join(self._conn_id, self._read)
+        return self._one
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._shared.leave(self._conn_id, self._one)

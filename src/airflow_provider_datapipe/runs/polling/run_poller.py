@@ -304,20 +304,3 @@ class _ProgressReporter:
 
 #: Context manager for the shared run poller of a connection on the running event loop.
 shared_run_poller = PerLoop(lambda conn_id, read: RunPoller(read, f"the Airflow connection `{conn_id}`"))
-
-
-async def wait_for_runs(
-    conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy, report: ReportLine | None = None
-) -> None:
-    """
-    Wait for runs of a batch with the shared run poller of a connection.
-
-    :param conn_id: ID of the Airflow connection.
-    :param read: function that reads it.
-    :param batch: the batch, which is changed in place.
-    :param policy: poll interval and time limits.
-    :param report: function that logs progress; None for no log lines.
-    :raises Exception: if the Airflow connection cannot be read.
-    """
-    async with shared_run_poller(conn_id, read) as poller:
-        await poller.wait(batch, policy, report)

@@ -41,7 +41,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
     :param notifiers: Airflow notifiers that send the address: their templates can contain ``authorize_url``,
         ``bridge_expires_at``, ``bridge_label`` and ``bridge_state``.
 
-    .. seealso:: interface.md, "POST /connection_bridges".
+    .. seealso:: :ref:`POST /connection_bridges <interface-connection-bridges-create>`.
     """
 
     show_authorize_url: bool | str
@@ -118,7 +118,7 @@ class ConnectionDeleteOperator(DatapipeChangeOperator):
         interface does not define the behavior of the service in this case. (templated)
     :param if_missing: policy if the connection does not exist: ``succeed`` or ``fail``. (templated)
 
-    .. seealso:: interface.md, "DELETE /connections/{id}".
+    .. seealso:: :ref:`DELETE /connections/{id} <interface-connections-delete>`.
     """
 
     flow = "connections.delete"

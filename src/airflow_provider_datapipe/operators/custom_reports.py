@@ -36,7 +36,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         ``connection_lost_access``, ``invalid_query``, ``not_found``, ``unknown``, ``unsupported_integration``.
         (templated)
 
-    .. seealso:: interface.md, "POST /custom_reports".
+    .. seealso:: :ref:`POST /custom_reports <interface-custom-reports-create>`.
     """
 
     on_partial_failure: Literal["fail", "succeed"]

@@ -24,7 +24,7 @@ class DatapipeOperator(DatapipeChangeOperator):
     :param all_pages: read all pages of a list: True, or its text. (templated)
     :param limit: maximum number of items of a list, over all pages; None for one page. (templated)
 
-    .. seealso:: :doc:`/endpoints` for names and arguments.
+    .. seealso:: :ref:`Interface <interface>` for names and arguments.
     """
 
     endpoint: str

@@ -25,7 +25,8 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
     :param stream_name: name of the stream in its sync. (templated)
     :param full_refresh: load everything again, instead of an incremental load.
 
-    .. seealso:: interface.md, "POST /elt_streams/{id}/request_run" and "request_full_refresh".
+    .. seealso:: :ref:`POST /elt_streams/{id}/request_run <interface-elt-streams-request-run>` and
+        :ref:`POST /elt_streams/{id}/request_full_refresh <interface-elt-streams-request-full-refresh>`.
     """
 
     template_fields: Sequence[str] = (
@@ -106,7 +107,7 @@ class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
 
     :param reset_history_table: also empty the history table: True, or its text. (templated)
 
-    .. seealso:: interface.md, "POST /elt_streams/{id}/request_full_refresh".
+    .. seealso:: :ref:`POST /elt_streams/{id}/request_full_refresh <interface-elt-streams-request-full-refresh>`.
     """
 
     flow = "elt_streams.request_full_refresh"
@@ -123,7 +124,7 @@ class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`. The service does not return pending full
     refreshes, so the result is always ``changed``.
 
-    .. seealso:: interface.md, "POST /elt_streams/{id}/cancel_full_refresh".
+    .. seealso:: :ref:`POST /elt_streams/{id}/cancel_full_refresh <interface-elt-streams-cancel-full-refresh>`.
     """
 
     flow = "elt_streams.cancel_full_refresh"
@@ -138,7 +139,7 @@ class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
 
     :param sync_interval: cron expression of five fields, UTC. (templated)
 
-    .. seealso:: interface.md, "POST /elt_streams/{id}/set_sync_interval".
+    .. seealso:: :ref:`POST /elt_streams/{id}/set_sync_interval <interface-elt-streams-set-sync-interval>`.
     """
 
     flow = "elt_streams.set_interval"
@@ -155,7 +156,7 @@ class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`. If the service does not return schedules of
     streams, the request is sent, and the result is not ``changed``.
 
-    .. seealso:: interface.md, "POST /elt_streams/{id}/clear_sync_interval".
+    .. seealso:: :ref:`POST /elt_streams/{id}/clear_sync_interval <interface-elt-streams-clear-sync-interval>`.
     """
 
     flow = "elt_streams.clear_interval"
@@ -170,7 +171,7 @@ class EltStreamDeleteOperator(DatapipeEltStreamOperator):
 
     :param if_missing: policy if the stream does not exist: ``succeed`` or ``fail``. (templated)
 
-    .. seealso:: interface.md, "DELETE /elt_streams/{id}".
+    .. seealso:: :ref:`DELETE /elt_streams/{id} <interface-elt-streams-delete>`.
     """
 
     flow = "elt_streams.delete"

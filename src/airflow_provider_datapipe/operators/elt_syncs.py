@@ -36,7 +36,8 @@ class EltSyncRunOperator(DatapipeRunOperator):
     :param on_partial_failure: outcome of the task if some streams failed and others did not: ``fail``, or ``succeed``
         with a warning. If all streams failed, the task fails.
 
-    .. seealso:: interface.md, "GET /elt_streams" and "POST /elt_streams/{id}/request_run".
+    .. seealso:: :ref:`GET /elt_streams <interface-elt-streams-list>` and
+        :ref:`POST /elt_streams/{id}/request_run <interface-elt-streams-request-run>`.
     """
 
     template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "sync_id", "streams")
@@ -149,7 +150,7 @@ class EltSyncCreateOperator(DatapipeChangeOperator):
     :param if_exists: policy if the sync exists: ``update`` its schedule and settings, ``keep`` it unchanged, or
         ``fail``. (templated)
 
-    .. seealso:: interface.md, "POST /elt_syncs".
+    .. seealso:: :ref:`POST /elt_syncs <interface-elt-syncs-create>`.
     """
 
     flow = "elt_syncs.create"
@@ -181,7 +182,7 @@ class EltSyncUpdateOperator(DatapipeEltSyncOperator):
     :param elt_settings: new settings of the source, a mapping or its JSON. Airflow shows them like every templated
         field: read secrets from a connection or variable, which Airflow masks. (templated)
 
-    .. seealso:: interface.md, "POST /elt_syncs/{id}".
+    .. seealso:: :ref:`POST /elt_syncs/{id} <interface-elt-syncs-update>`.
     """
 
     flow = "elt_syncs.update"
@@ -199,7 +200,7 @@ class EltSyncEnableOperator(DatapipeEltSyncOperator):
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    .. seealso:: interface.md, "POST /elt_syncs/{id}/enable".
+    .. seealso:: :ref:`POST /elt_syncs/{id}/enable <interface-elt-syncs-enable>`.
     """
 
     flow = "elt_syncs.enable"
@@ -212,7 +213,7 @@ class EltSyncDisableOperator(DatapipeEltSyncOperator):
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    .. seealso:: interface.md, "POST /elt_syncs/{id}/disable".
+    .. seealso:: :ref:`POST /elt_syncs/{id}/disable <interface-elt-syncs-disable>`.
     """
 
     flow = "elt_syncs.disable"
@@ -228,7 +229,7 @@ class EltSyncDeleteOperator(DatapipeEltSyncOperator):
     :param remove_data_references: also drop its tables: True, or its text. (templated)
     :param if_missing: policy if the sync does not exist: ``succeed`` or ``fail``. (templated)
 
-    .. seealso:: interface.md, "DELETE /elt_syncs/{id}".
+    .. seealso:: :ref:`DELETE /elt_syncs/{id} <interface-elt-syncs-delete>`.
     """
 
     flow = "elt_syncs.delete"
@@ -255,7 +256,8 @@ class EltSyncAddStreamsOperator(DatapipeEltSyncOperator):
     :param source_streams: names of streams, or mappings with a ``name`` and further fields, such as
         ``full_sync_always``; or the text of such a list. (templated)
 
-    .. seealso:: interface.md, "POST /elt_syncs/{id}/source_streams"; fields.md, "SourceStreamDto".
+    .. seealso:: :ref:`POST /elt_syncs/{id}/source_streams <interface-elt-syncs-add-source-streams>`,
+        :ref:`SourceStream <interface-fields-source-stream>`.
     """
 
     flow = "elt_syncs.add_streams"
@@ -274,7 +276,7 @@ class EltSyncAttachOperator(DatapipeEltSyncOperator):
     :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
 
-    .. seealso:: interface.md, "POST /elt_syncs/{id}/orchestration".
+    .. seealso:: :ref:`POST /elt_syncs/{id}/orchestration <interface-elt-syncs-attach-orchestration>`.
     """
 
     flow = "elt_syncs.attach"
@@ -294,7 +296,7 @@ class EltSyncDetachOperator(DatapipeEltSyncOperator):
     Streams with their own schedule keep it.
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    .. seealso:: interface.md, "DELETE /elt_syncs/{id}/orchestration".
+    .. seealso:: :ref:`DELETE /elt_syncs/{id}/orchestration <interface-elt-syncs-detach-orchestration>`.
     """
 
     flow = "elt_syncs.detach"

@@ -23,7 +23,7 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
     :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
 
-    .. seealso:: interface.md, "POST /orchestrations/{id}/request_run".
+    .. seealso:: :ref:`POST /orchestrations/{id}/request_run <interface-orchestrations-request-run>`.
     """
 
     template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "orchestration_id", "orchestration_name")
@@ -58,7 +58,7 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
     :param if_exists: policy if an orchestration of this name exists: ``update`` its schedule, ``keep`` it unchanged,
         or ``fail``. (templated)
 
-    .. seealso:: interface.md, "POST /orchestrations".
+    .. seealso:: :ref:`POST /orchestrations <interface-orchestrations-create>`.
     """
 
     flow = "orchestrations.create"
@@ -99,7 +99,7 @@ class OrchestrationUpdateOperator(DatapipeOrchestrationOperator):
     :param new_name: the new name. (templated)
     :param cron_schedule: the new cron expression of five fields, UTC. (templated)
 
-    .. seealso:: interface.md, "POST /orchestrations/{id}".
+    .. seealso:: :ref:`POST /orchestrations/{id} <interface-orchestrations-update>`.
     """
 
     flow = "orchestrations.update"
@@ -124,7 +124,7 @@ class OrchestrationDeleteOperator(DatapipeOrchestrationOperator):
     :param cron_schedule: cron expression of five fields, UTC, for the resources that were attached. (templated)
     :param if_missing: policy if the orchestration does not exist: ``succeed`` or ``fail``. (templated)
 
-    .. seealso:: interface.md, "DELETE /orchestrations/{id}".
+    .. seealso:: :ref:`DELETE /orchestrations/{id} <interface-orchestrations-delete>`.
     """
 
     flow = "orchestrations.delete"

@@ -80,7 +80,7 @@ class QueryPreviewOperator(DatapipeQueryOperator):
         ``{{raw.stripe.payments}}``. (templated)
     :param max_rows: the most rows to return. The service may have a lower limit. (templated)
 
-    .. seealso:: interface.md, "POST /transforms/query_previews".
+    .. seealso:: :ref:`POST /transforms/query_previews <interface-query-previews-create>`.
     """
 
     template_fields: Sequence[str] = (*DatapipeQueryOperator.template_fields, "sql_template", "max_rows")
@@ -168,7 +168,8 @@ class DatapipeCheckOperator(DatapipeChecksOperator):
     The check fails if the query returns no rows. Text with a number counts as the number, because services send exact
     decimals as text. Returns ``passed``, ``query_execution_id`` and ``row``, also if the check fails.
 
-    .. seealso:: interface.md, "POST /transforms/query_previews", and Airflow's ``SQLCheckOperator``.
+    .. seealso:: :ref:`POST /transforms/query_previews <interface-query-previews-create>`, and Airflow's
+        ``SQLCheckOperator``.
     """
 
     def __init__(self, *, sql_template: str, **kwargs: Any) -> None:
@@ -193,7 +194,8 @@ class DatapipeValueCheckOperator(DatapipeChecksOperator):
     :param tolerance: the largest accepted deviation of a number as a fraction of ``pass_value``, such as 0.05; None for
         equality. (templated)
 
-    .. seealso:: interface.md, "POST /transforms/query_previews", and Airflow's ``SQLValueCheckOperator``.
+    .. seealso:: :ref:`POST /transforms/query_previews <interface-query-previews-create>`, and Airflow's
+        ``SQLValueCheckOperator``.
     """
 
     template_fields: Sequence[str] = (*DatapipeChecksOperator.template_fields, "pass_value", "tolerance")
@@ -231,7 +233,8 @@ class DatapipeThresholdCheckOperator(DatapipeChecksOperator):
         (templated)
     :param max_threshold: the highest accepted value, in the same form. (templated)
 
-    .. seealso:: interface.md, "POST /transforms/query_previews", and Airflow's ``SQLThresholdCheckOperator``.
+    .. seealso:: :ref:`POST /transforms/query_previews <interface-query-previews-create>`, and Airflow's
+        ``SQLThresholdCheckOperator``.
     """
 
     template_fields: Sequence[str] = (*DatapipeChecksOperator.template_fields, "min_threshold", "max_threshold")

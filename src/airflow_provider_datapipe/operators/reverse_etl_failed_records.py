@@ -28,7 +28,8 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
     :param reason: a part of the error, such as ``"address"``, case-sensitive. (templated)
     :param reason_pattern: a Python regular expression to search in the error. (templated)
 
-    .. seealso:: interface.md, "POST /reverse_etl_failed_records/retry" and "retry_all".
+    .. seealso:: :ref:`POST /reverse_etl_failed_records/retry <interface-reverse-etl-failed-records-retry>` and
+        :ref:`POST /reverse_etl_failed_records/retry_all <interface-reverse-etl-failed-records-retry-all>`.
     """
 
     flow = "reverse_etl_syncs.retry_failed"

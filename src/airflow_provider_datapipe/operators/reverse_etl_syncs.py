@@ -36,7 +36,8 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     :param show_failed_records: number of rejected records to show with IDs and reasons in the log, in the error and in
         notifications, at most 100. Set it to 0 if the records are confidential.
 
-    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/request_run" and "POST /reverse_etl_failed_records/retry".
+    .. seealso:: :ref:`POST /reverse_etl_syncs/{id}/request_run <interface-reverse-etl-syncs-request-run>` and
+        :ref:`POST /reverse_etl_failed_records/retry <interface-reverse-etl-failed-records-retry>`.
     """
 
     template_fields: Sequence[str] = (
@@ -155,7 +156,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
         unchanged, or ``fail``. An existing sync stays active or inactive. (templated)
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses an update. (templated)
 
-    .. seealso:: interface.md, "POST /reverse_etl_syncs".
+    .. seealso:: :ref:`POST /reverse_etl_syncs <interface-reverse-etl-syncs-create>`.
     """
 
     flow = "reverse_etl_syncs.create"
@@ -224,7 +225,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
     :param enabled: activate or deactivate the sync; None to keep its state. (templated)
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses the update. (templated)
 
-    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}".
+    .. seealso:: :ref:`POST /reverse_etl_syncs/{id} <interface-reverse-etl-syncs-update>`.
     """
 
     flow = "reverse_etl_syncs.update"
@@ -271,7 +272,7 @@ class ReverseEtlSyncActivateOperator(DatapipeReverseEtlSyncOperator):
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/activate".
+    .. seealso:: :ref:`POST /reverse_etl_syncs/{id}/activate <interface-reverse-etl-syncs-activate>`.
     """
 
     flow = "reverse_etl_syncs.activate"
@@ -284,7 +285,7 @@ class ReverseEtlSyncDeactivateOperator(DatapipeReverseEtlSyncOperator):
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/deactivate".
+    .. seealso:: :ref:`POST /reverse_etl_syncs/{id}/deactivate <interface-reverse-etl-syncs-deactivate>`.
     """
 
     flow = "reverse_etl_syncs.deactivate"
@@ -299,7 +300,7 @@ class ReverseEtlSyncDeleteOperator(DatapipeReverseEtlSyncOperator):
 
     :param if_missing: policy if the sync does not exist: ``succeed`` or ``fail``. (templated)
 
-    .. seealso:: interface.md, "DELETE /reverse_etl_syncs/{id}".
+    .. seealso:: :ref:`DELETE /reverse_etl_syncs/{id} <interface-reverse-etl-syncs-delete>`.
     """
 
     flow = "reverse_etl_syncs.delete"

@@ -108,7 +108,9 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
     :param on_partial_failure: policy if some but not all transforms failed: ``fail`` the task, or ``succeed``
         with a warning. If all failed, the task fails. (templated)
 
-    .. seealso:: interface.md, "POST /transforms/bulk", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
+    .. seealso:: :ref:`POST /transforms/bulk <interface-transforms-create-bulk>`,
+        :ref:`PATCH /transforms/{id} <interface-transforms-update>` and
+        :ref:`POST /transforms/{id}/publish <interface-transforms-publish>`.
     """
 
     template_fields: Sequence[str] = (

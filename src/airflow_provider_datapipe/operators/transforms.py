@@ -89,7 +89,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
     :param new_name: publish it under this name; None for its own. (templated)
     :param new_folder_path: publish it in this folder; None for the one that it is in. (templated)
 
-    .. seealso:: interface.md, "POST /transforms/{id}/publish".
+    .. seealso:: :ref:`POST /transforms/{id}/publish <interface-transforms-publish>`.
     """
 
     template_fields: Sequence[str] = (
@@ -161,7 +161,7 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
     :param transform_name: name of the transform. (templated)
     :param folder_path: the folder of the name; None to search all folders. (templated)
 
-    .. seealso:: interface.md, "POST /transforms/{id}/rematerialize".
+    .. seealso:: :ref:`POST /transforms/{id}/rematerialize <interface-transforms-rematerialize>`.
     """
 
     template_fields: Sequence[str] = (
@@ -221,7 +221,9 @@ class TransformDeployOperator(DatapipeSqlOperator):
     :param publish: publish the transform as well; with False, a draft stays a draft, and the warehouse keeps an earlier
         publication. (templated)
 
-    .. seealso:: interface.md, "POST /transforms", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
+    .. seealso:: :ref:`POST /transforms <interface-transforms-create>`,
+        :ref:`PATCH /transforms/{id} <interface-transforms-update>` and
+        :ref:`POST /transforms/{id}/publish <interface-transforms-publish>`.
     """
 
     template_fields: Sequence[str] = (
@@ -339,7 +341,7 @@ class TransformDeleteOperator(DatapipeTransformOperator):
 
     :param if_missing: policy if the transform does not exist: ``succeed`` or ``fail``. (templated)
 
-    .. seealso:: interface.md, "DELETE /transforms/{id}".
+    .. seealso:: :ref:`DELETE /transforms/{id} <interface-transforms-delete>`.
     """
 
     flow = "transforms.delete"
@@ -358,7 +360,7 @@ class TransformAttachOperator(DatapipeTransformOperator):
     :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
 
-    .. seealso:: interface.md, "POST /transforms/{id}/orchestration".
+    .. seealso:: :ref:`POST /transforms/{id}/orchestration <interface-transforms-attach-orchestration>`.
     """
 
     flow = "transforms.attach"
@@ -381,7 +383,7 @@ class TransformDetachOperator(DatapipeTransformOperator):
     :param cron_expression: new schedule of a published table, cron expression of five fields, UTC; None to keep the
         current one. (templated)
 
-    .. seealso:: interface.md, "DELETE /transforms/{id}/orchestration".
+    .. seealso:: :ref:`DELETE /transforms/{id}/orchestration <interface-transforms-detach-orchestration>`.
     """
 
     flow = "transforms.detach"

@@ -47,7 +47,7 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         ``restart``, which sends all records.
     :param webhook_conn_id: the :ref:`webhook connection <webhook-connection>`. (templated)
 
-    .. seealso:: interface.md, "Webhook ingestion endpoints".
+    .. seealso:: :ref:`Webhook ingestion <interface-webhooks>`.
     """
 
     template_fields: Sequence[str] = (

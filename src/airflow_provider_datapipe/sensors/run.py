@@ -139,7 +139,7 @@ class EltStreamRunSensor(DatapipeStreamSensor, DatapipeRunSensor):
     """
     Sensor for the end of a run of an ELT stream. See :class:`DatapipeRunSensor` for the other parameters.
 
-    .. seealso:: interface.md, "GET /elt_stream_runs".
+    .. seealso:: :ref:`GET /elt_stream_runs <interface-elt-stream-runs-list>`.
     """
 
 
@@ -147,7 +147,7 @@ class OrchestrationRunSensor(DatapipeOrchestrationSensor, DatapipeRunSensor):
     """
     Sensor for the end of a run of an orchestration. See :class:`DatapipeRunSensor` for the other parameters.
 
-    .. seealso:: interface.md, "GET /orchestration_runs".
+    .. seealso:: :ref:`GET /orchestration_runs <interface-orchestration-runs-list>`.
     """
 
 
@@ -155,7 +155,7 @@ class ReverseEtlRunSensor(DatapipeReverseEtlSensor, DatapipeRunSensor):
     """
     Sensor for the end of a run of a reverse ETL sync. See :class:`DatapipeRunSensor` for the other parameters.
 
-    .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
+    .. seealso:: :ref:`GET /reverse_etl_sync_runs <interface-reverse-etl-sync-runs-list>`.
     """
 
 
@@ -167,7 +167,7 @@ class EltSyncRunSensor(DatapipeSyncSensor, DatapipeAfterSensor):
     :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. If a run did not succeed, the sensor fails after all runs
     have finished.
 
-    .. seealso:: interface.md, "GET /elt_syncs/{id}/status".
+    .. seealso:: :ref:`GET /elt_syncs/{id}/status <interface-elt-syncs-status>`.
     """
 
     def __init__(self, **kwargs: Any) -> None:

@@ -40,7 +40,7 @@ class EltStreamFreshnessSensor(DatapipeStreamSensor, DatapipeFreshnessSensor):
     """
     Sensor that waits until an ELT stream is fresh. See :class:`DatapipeFreshnessSensor` for the other parameters.
 
-    .. seealso:: interface.md, "GET /elt_stream_runs".
+    .. seealso:: :ref:`GET /elt_stream_runs <interface-elt-stream-runs-list>`.
     """
 
 
@@ -52,7 +52,7 @@ class EltSyncFreshnessSensor(DatapipeSyncSensor, DatapipeFreshnessSensor):
     :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. See :class:`DatapipeFreshnessSensor` for the other
     parameters.
 
-    .. seealso:: interface.md, "GET /elt_syncs/{id}/status".
+    .. seealso:: :ref:`GET /elt_syncs/{id}/status <interface-elt-syncs-status>`.
     """
 
     condition = "sync"
@@ -62,7 +62,7 @@ class OrchestrationFreshnessSensor(DatapipeOrchestrationSensor, DatapipeFreshnes
     """
     Sensor that waits until the last successful run of an orchestration is recent. See :class:`DatapipeFreshnessSensor`.
 
-    .. seealso:: interface.md, "GET /orchestration_runs".
+    .. seealso:: :ref:`GET /orchestration_runs <interface-orchestration-runs-list>`.
     """
 
 
@@ -72,7 +72,7 @@ class ReverseEtlFreshnessSensor(DatapipeReverseEtlSensor, DatapipeFreshnessSenso
 
     A run with failed records does not count as successful.
 
-    .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
+    .. seealso:: :ref:`GET /reverse_etl_sync_runs <interface-reverse-etl-sync-runs-list>`.
     """
 
 
@@ -91,7 +91,7 @@ class EltStreamLastRunSensor(DatapipeStreamSensor, DatapipeLastRunSensor):
     """
     Sensor for the last finished run of an ELT stream. See :class:`DatapipeLastRunSensor`.
 
-    .. seealso:: interface.md, "GET /elt_stream_runs".
+    .. seealso:: :ref:`GET /elt_stream_runs <interface-elt-stream-runs-list>`.
     """
 
 
@@ -99,7 +99,7 @@ class OrchestrationLastRunSensor(DatapipeOrchestrationSensor, DatapipeLastRunSen
     """
     Sensor for the last finished run of an orchestration. See :class:`DatapipeLastRunSensor`.
 
-    .. seealso:: interface.md, "GET /orchestration_runs".
+    .. seealso:: :ref:`GET /orchestration_runs <interface-orchestration-runs-list>`.
     """
 
 
@@ -107,7 +107,7 @@ class ReverseEtlLastRunSensor(DatapipeReverseEtlSensor, DatapipeLastRunSensor):
     """
     Sensor for the last finished run of a reverse ETL sync. See :class:`DatapipeLastRunSensor`.
 
-    .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
+    .. seealso:: :ref:`GET /reverse_etl_sync_runs <interface-reverse-etl-sync-runs-list>`.
     """
 
 
@@ -119,7 +119,7 @@ class ReverseEtlFailedRecordsSensor(DatapipeReverseEtlSensor):
 
     :param at_most: maximum number of failed records.
 
-    .. seealso:: interface.md, "GET /reverse_etl_failed_records/count".
+    .. seealso:: :ref:`GET /reverse_etl_failed_records/count <interface-reverse-etl-failed-records-count>`.
     """
 
     condition = "failed_records"
@@ -144,7 +144,8 @@ class ConnectionBridgeSensor(DatapipeSensor):
         :class:`~airflow_provider_datapipe.operators.connections.ConnectionBridgeCreateOperator`, such as
         ``bridge.output``. (templated)
 
-    .. seealso:: interface.md, "GET /connections" and "GET /connection_bridges".
+    .. seealso:: :ref:`GET /connections <interface-connections-list>` and
+        :ref:`GET /connection_bridges <interface-connection-bridges-list>`.
     """
 
     condition = "connection_bridge"

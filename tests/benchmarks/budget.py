@@ -55,7 +55,7 @@ def _milliseconds(value: float | None) -> float | None:
 
 LINES: tuple[Line, ...] = (
     Line(
-        "CPU for each check of a run, where polls coalesce",
+        "CPU time per check of a run, with shared requests",
         "ms",
         0.05,
         lambda one: _milliseconds(one.cpu_per_check),
@@ -63,7 +63,7 @@ LINES: tuple[Line, ...] = (
         digits=3,
     ),
     Line(
-        "CPU for each check of a run, where they can't",
+        "CPU time per check of a run, with one request per run",
         "ms",
         0.5,
         lambda one: _milliseconds(one.cpu_per_check),
@@ -71,17 +71,17 @@ LINES: tuple[Line, ...] = (
         digits=3,
     ),
     Line(
-        "polls done of those due",
+        "share of due polls that are done",
         "%",
         95,
         lambda one: None if one.done_of_due is None else 100 * one.done_of_due,
         is_least=True,
     ),
     Line("event-loop lag, p99", "ms", 20, lambda one: _milliseconds(one.lag and one.lag.p99)),
-    Line("an end is seen, p99", "s", 1.1, lambda one: one.delay_p99, is_worst=True, digits=2),
-    Line("memory for each waiting trigger", "KB", 15, lambda one: one.memory_per_trigger / 1024),
-    Line("connections opened, in all", "", 16, lambda one: float(one.connections_in_all), digits=0),
-    Line("500 triggers started, API of 50 ms", "s", 1.5, lambda one: one.start, count=500, latency=0.05, digits=2),
+    Line("detection delay of the end of a run, p99", "s", 1.1, lambda one: one.delay_p99, is_worst=True, digits=2),
+    Line("memory per waiting trigger", "KB", 15, lambda one: one.memory_per_trigger / 1024),
+    Line("opened connections", "", 16, lambda one: float(one.connections_in_all), digits=0),
+    Line("start of 500 triggers, latency of 50 ms", "s", 1.5, lambda one: one.start, count=500, latency=0.05, digits=2),
 )
 #: Of imports: milliseconds, and modules that are not Airflow's own.
 IMPORT_LIMITS = (12.0, 15)
@@ -90,7 +90,7 @@ IMPORT_LIMITS = (12.0, 15)
 def budget_table(results: Results) -> str:
     """Return the budgets with the measured values, the worst of several."""
     rows = [*_import_rows(results), *(_row(line, results) for line in LINES)]
-    return table(["What", "Promised", "Measured", "Kept", "Best of the peers"], rows)
+    return table(["Value", "Limit", "Measured", "Within the limit", "Best other provider"], rows)
 
 
 def _row(line: Line, results: Results) -> list[str]:
@@ -125,7 +125,13 @@ def _import_rows(results: Results) -> Iterator[list[str]]:
     milliseconds, modules = IMPORT_LIMITS
     ours = [one for one in results.imported if one.name == OURS.name]
     if not ours:
-        yield ["imports, over Airflow itself", f"≤ {milliseconds:g} ms, ≤ {modules} modules", "not measured", "?", "-"]
+        yield [
+            "imports in addition to Airflow",
+            f"≤ {milliseconds:g} ms, ≤ {modules} modules",
+            "not measured",
+            "?",
+            "-",
+        ]
         return
     cpu, others = 1e3 * median(one.cpu for one in ours), median(one.others for one in ours)
     names = {one.name for one in results.imported} - {OURS.name}
@@ -135,7 +141,7 @@ def _import_rows(results: Results) -> Iterator[list[str]]:
         if not name.startswith("Airflow")
     ]
     yield [
-        "imports, over Airflow itself: CPU, and modules that are not Airflow's",
+        "imports in addition to Airflow: CPU time, and modules that are not Airflow's",
         f"≤ {milliseconds:g} ms, ≤ {modules}",
         f"{number(cpu)} ms, {others:g}",
         "yes" if cpu <= milliseconds and others <= modules else "**no**",

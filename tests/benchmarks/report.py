@@ -36,17 +36,17 @@ _STEADY: tuple[_Column, ...] = (
     ("Polls done of due, %", lambda one: _times(100, one.done_of_due), 0),
     ("Requests per second", lambda one: one.requests / one.window, 1),
     ("Loop lag p99, ms", lambda one: _lag(one.lag), 1),
-    ("End seen p50, s", lambda one: one.delay_p50, 2),
+    ("Detection delay p50, s", lambda one: one.delay_p50, 2),
     ("p99, s", lambda one: one.delay_p99, 2),
     ("Memory per trigger, KB", lambda one: one.memory_per_trigger / 1024, 1),
 )
 _EDGES: tuple[_Column, ...] = (
     ("Started, s", lambda one: one.start, 2),
-    ("CPU of the start, s", lambda one: one.start_cpu, 2),
-    ("Loop lag at the start, at most, ms", lambda one: one.lag_start and 1e3 * one.lag_start.most, 0),
-    ("at the end, ms", lambda one: one.lag_end and 1e3 * one.lag_end.most, 0),
-    ("Connections in all", lambda one: float(one.connections_in_all), 0),
-    ("Requests in all", lambda one: float(one.requests_in_all), 0),
+    ("CPU time of the start, s", lambda one: one.start_cpu, 2),
+    ("Maximum loop lag at the start, ms", lambda one: one.lag_start and 1e3 * one.lag_start.most, 0),
+    ("Maximum loop lag at the end, ms", lambda one: one.lag_end and 1e3 * one.lag_end.most, 0),
+    ("Connections", lambda one: float(one.connections_in_all), 0),
+    ("Requests", lambda one: float(one.requests_in_all), 0),
 )
 _ADAPTIVE: tuple[_Column, ...] = (
     ("CPU per trigger and second, ms", lambda one: 1e3 * one.cpu_per_trigger, 4),
@@ -57,14 +57,12 @@ _ADAPTIVE: tuple[_Column, ...] = (
     ("Started, s", lambda one: one.start, 2),
 )
 #: Who does less of what is due needs less.
-_NOT_COMPARED = frozenset(
-    {"CPU per trigger and second, ms", "Polls done of due, %", "Requests per second", "Requests in all"}
-)
+_NOT_COMPARED = frozenset({"CPU per trigger and second, ms", "Polls done of due, %", "Requests per second", "Requests"})
 
 
 def report(results: Results) -> str:
     """Write all tables that the results allow."""
-    parts = [_machines(results), "## The budget\n\n" + budget_table(results)]
+    parts = [_machines(results), "## Limits\n\n" + budget_table(results)]
     if results.imported:
         parts.append("## Imports\n\n" + _imports(results.imported))
     scenarios = sorted({(one.latency, one.poll) for one in results.waited if not ADAPTERS[one.adapter].is_adaptive})
@@ -75,17 +73,17 @@ def report(results: Results) -> str:
             if (one.latency, one.poll) == (latency, poll) and not ADAPTERS[one.adapter].is_adaptive
         ]
         parts.append(
-            f"## Waiting, a look every {poll:g} s, an API that answers after {1e3 * latency:.0f} ms\n\n"
+            f"## Waits with a poll every {poll:g} s and a latency of {1e3 * latency:.0f} ms\n\n"
             + _waits(waited, _STEADY)
-            + "\nStart and end of the same:\n\n"
+            + "\nStart and end of these waits:\n\n"
             + _waits(waited, _EDGES)
         )
     adaptive = [one for one in results.waited if ADAPTERS[one.adapter].is_adaptive]
     if adaptive:
-        parts.append("## Waiting adaptively, in the midst of runs of ten minutes\n\n" + _waits(adaptive, _ADAPTIVE))
+        parts.append("## Waits with adaptive intervals, during runs of ten minutes\n\n" + _waits(adaptive, _ADAPTIVE))
     parts += _followed(results)
     if notes := list(_notes(results)):
-        parts.append("## What else was seen\n\n" + "".join(f"- {note}\n" for note in notes))
+        parts.append("## Notes\n\n" + "".join(f"- {note}\n" for note in notes))
     return "\n".join(parts)
 
 
@@ -137,7 +135,15 @@ def _imports(imported: Sequence[Imported]) -> str:
                 largest,
             ]
         )
-    head = ["What", "Wall, ms", "CPU, ms", "New modules", "not Airflow's", "Memory, MB", "Most modules"]
+    head = [
+        "Operator module of",
+        "Wall time, ms",
+        "CPU time, ms",
+        "New modules",
+        "Without Airflow's",
+        "Memory, MB",
+        "Largest packages (modules)",
+    ]
     return table(head, rows)
 
 
@@ -158,7 +164,7 @@ def _waits(waited: Sequence[Waited], columns: Sequence[_Column]) -> str:
                 ratio = beside(value, [peer[place] for peer in peers]) if is_compared else ""
                 cells.append(number(value, digits) + ratio)
             rows.append(cells)
-    return table(["N", "Who waits", *(head for head, _, _ in columns)], rows)
+    return table(["N", "Trigger", *(head for head, _, _ in columns)], rows)
 
 
 def _median(figure: Callable[[Waited], float | None], waited: Sequence[Waited]) -> float | None:
@@ -179,7 +185,7 @@ def _followed(results: Results) -> Iterator[str]:
                 count = sum(one.count for one in ways)
                 rows.append(
                     [
-                        "streams of one sync" if is_shared else "each alone",
+                        "streams of one sync" if is_shared else "one request per run",
                         "adaptive" if interval is None else f"every {interval:g} s",
                         f"{count}",
                         number(sum(one.requests for one in ways) / count, 1),
@@ -187,8 +193,8 @@ def _followed(results: Results) -> Iterator[str]:
                         number(max(delays, default=None), 1),
                     ]
                 )
-        head = ["Runs", "Looks", "N", "Requests per run", "End seen p50, s", "p95, s", "at the latest, s"]
-        yield f"## Runs of about {typical:g} s that have a history\n\n" + table(head, rows)
+        head = ["Runs", "Poll interval", "N", "Requests per run", "Detection delay p50, s", "p95, s", "maximum, s"]
+        yield f"## Runs of about {typical:g} s with earlier runs\n\n" + table(head, rows)
 
 
 def _notes(results: Results) -> Iterator[str]:
@@ -197,12 +203,12 @@ def _notes(results: Results) -> Iterator[str]:
         if one.started < one.count:
             yield f"{what}: only {one.started:,} of the triggers had started when the measured time began."
         if not ADAPTERS[one.adapter].is_adaptive and one.events < one.count:
-            yield f"{what}: {one.events:,} ends were seen, {one.bad} events said something else."
+            yield f"{what}: {one.events:,} ends were detected, {one.bad} events had another result."
         if one.not_found:
-            yield f"{what}: {one.not_found} requests were for what is not there."
+            yield f"{what}: {one.not_found} requests had an unknown path."
     for followed in results.followed:
         if len(followed.delays) < followed.count:
-            yield f"Runs of {followed.typical:g} s: {len(followed.delays)} of {followed.count} ends were seen."
+            yield f"Runs of {followed.typical:g} s: {len(followed.delays)} of {followed.count} ends were detected."
     for failure in results.failures:
         yield (
             f"{failure['what']}, N = {failure['count']:,}, {1e3 * failure['latency']:.0f} ms: not measured "

@@ -1,4 +1,4 @@
-"""Where long names in tables may break: between their words. Else a column is as wide as a name, or breaks anywhere."""
+"""Line breaks of long names in tables, between their words. Otherwise, columns get too wide or names break anywhere."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from docutils import nodes
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-#: What is shorter stays in one piece.
+#: Names of at most this length do not break.
 _LONG = 16
 _BETWEEN_WORDS = re.compile(r"(?<=[_/=(,])(?=\w)|(?<=\w)(?=::|\.\w)|(?<=[a-z])(?=[A-Z])")
 
 
 def put_in(app: Sphinx, tree: nodes.document, _: str) -> None:
     """
-    Let names break; Sphinx calls this with each page.
+    Insert possible line breaks into names in tables. Handler of the event ``doctree-resolved``.
 
-    :param app: Sphinx.
-    :param tree: the page.
+    :param app: The Sphinx application.
+    :param tree: The document tree of a page.
     """
     if app.builder.format != "html":
         return

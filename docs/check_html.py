@@ -1,7 +1,7 @@
 """
-Looks through the pages that were built: links lead somewhere, and nothing is loaded from the network.
+Check of the built HTML pages: all links have a target, and pages load nothing from the network.
 
-Sphinx looks at references; this looks at what came of them, whoever wrote it: themes, raw HTML, pictures.
+Sphinx checks the references in the sources. This check covers the output, including themes, raw HTML and pictures.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sphinx.util import logging
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-#: Attributes by which a page loads something at once; a link is followed by a person.
+#: Attributes with addresses that a browser loads with the page. It loads the target of a link only on a click.
 _LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src"}
 _logger = logging.getLogger(__name__)
 
@@ -33,16 +33,16 @@ class _Page(HTMLParser):
         self.anchors |= {value for name in ("id", "name") if (value := given.get(name))}
         if tag == "a" and given.get("href"):
             self.links.append(str(given["href"]))
-        # A canonical address, or the page before this one, is named and not loaded.
+        # Browsers do not load links such as canonical addresses and previous pages.
         if tag in _LOADS and (tag != "link" or given.get("rel") in ("stylesheet", "icon", "preload")):
             self.loads.append(str(given.get(_LOADS[tag]) or ""))
 
 
 def problems(folder: Path) -> list[str]:
     """
-    Give what is wrong, a line each.
+    Return the problems of the built pages, one line each.
 
-    :param folder: where the pages were built.
+    :param folder: The folder of the built pages.
     """
     pages = {}
     for file in sorted(folder.rglob("*.html")):
@@ -51,25 +51,25 @@ def problems(folder: Path) -> list[str]:
     found = []
     for file, page in pages.items():
         name = file.relative_to(folder).as_posix()
-        found += [f"{name} loads {what}" for what in page.loads if urlsplit(what).netloc]
+        found += [f"{name} loads {address} from the network" for address in page.loads if urlsplit(address).netloc]
         for link in page.links:
             path, anchor = urldefrag(link)
             if urlsplit(path).scheme or urlsplit(path).netloc:
                 continue
             target = (file.parent / unquote(urlsplit(path).path)).resolve() if path else file
             if not target.exists():
-                found.append(f"{name} leads to {link}, which is not there")
+                found.append(f"{name} links to {link}, which does not exist")
             elif anchor and target in pages and unquote(anchor) not in pages[target].anchors:
-                found.append(f"{name} leads to {link}: the page has no such place")
+                found.append(f"{name} links to {link}, but the page has no such anchor")
     return found
 
 
 def check(app: Sphinx, failure: Exception | None) -> None:
     """
-    Warn of what is wrong; Sphinx calls this at its end.
+    Log a warning for each problem. Handler of the event ``build-finished``.
 
-    :param app: Sphinx.
-    :param failure: why it has failed, if so.
+    :param app: The Sphinx application.
+    :param failure: The error of a failed build, else None.
     """
     if failure is None and app.builder.name == "html":
         for problem in problems(Path(app.outdir).resolve()):

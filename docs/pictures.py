@@ -1,12 +1,12 @@
 """
-Pictures that are written as text, in Mermaid.
+SVG files of the Mermaid diagrams in the pages.
 
-GitHub draws a block of Mermaid in a page by itself. In the HTML pages stands an SVG file in its place,
-``pictures/<hash of the text>.svg``, so that they load no script and nothing from the network.
+GitHub renders Mermaid blocks itself. The built HTML pages contain the SVG file ``pictures/<hash of the text>.svg``
+instead, so that they load no script, and nothing from the network.
 
-``python docs/pictures.py MERMAID_JS`` draws those that are missing, and removes those that no page has any more. It
-needs Chromium, and the file ``dist/mermaid.min.js`` of the npm package ``mermaid`` (``npm pack mermaid``). A picture
-that was not drawn is a warning, which ends ``make docs``.
+``python docs/pictures.py MERMAID_JS`` draws missing files, and removes files that no page uses. It needs Chromium, and
+the file ``dist/mermaid.min.js`` of the npm package ``mermaid`` (``npm pack mermaid``). A diagram without a file is a
+warning, which fails ``make docs``.
 """
 
 from __future__ import annotations
@@ -47,43 +47,43 @@ _PAGE = """<!doctype html><meta charset="utf-8"><pre id="source">{source}</pre><
 
 
 def file_of(source: str) -> Path:
-    """Say where the picture of a text is."""
+    """Return the SVG file of a diagram."""
     return FOLDER / f"{hashlib.sha256(source.strip().encode()).hexdigest()[:12]}.svg"
 
 
 def sources() -> dict[Path, str]:
-    """Give the text of all pictures, by the file that each is drawn to."""
+    """Return the source texts of all diagrams by their SVG files."""
     texts = [found for page in sorted(HERE.glob("*.md")) for found in _BLOCK.findall(page.read_text(encoding="utf-8"))]
     return {file_of(text): text for text in texts if text.strip()}
 
 
 def put_in(app: Sphinx, tree: nodes.document) -> None:
-    """Put the pictures where their texts stand; Sphinx calls this with each page."""
+    """Replace Mermaid blocks with their SVG files. Handler of the event ``doctree-read``."""
     for block in list(tree.findall(lambda node: isinstance(node, nodes.literal_block))):
         if block.get("language") != "mermaid":
             continue
         file = file_of(block.astext())
         if not file.exists():
-            _logger.warning("this picture was not drawn: python docs/pictures.py MERMAID_JS", location=block)
+            _logger.warning("this diagram has no file: run python docs/pictures.py MERMAID_JS", location=block)
             continue
         image = nodes.image(uri=f"/{file.relative_to(HERE).as_posix()}", alt="", classes=["picture"])
-        # A wide one is read by itself.
+        # Users open wide diagrams as separate files.
         path = f"{'../' * app.env.docname.count('/')}_images/{file.name}"
-        begin, end = f'<a class="picture" href="{path}" title="by itself">', "</a>"
+        begin, end = f'<a class="picture" href="{path}" title="Open the diagram">', "</a>"
         block.replace_self([nodes.raw("", begin, format="html"), image, nodes.raw("", end, format="html")])
 
 
 def draw(source: str, script: str) -> str:
     """
-    Draw a picture.
+    Return the SVG of a diagram.
 
-    :param source: its text.
-    :param script: Mermaid.
+    :param source: The source text of the diagram.
+    :param script: The content of ``mermaid.min.js``.
     """
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "page.html"
         page.write_text(_PAGE.format(source=html.escape(source), script=script), encoding="utf-8")
-        done = subprocess.run(  # noqa: S603 - a browser, on a page of ours
+        done = subprocess.run(  # noqa: S603 - a browser with our own page
             [
                 _CHROMIUM,
                 "--headless",
@@ -101,15 +101,15 @@ def draw(source: str, script: str) -> str:
         )
     drawn = html.unescape(done.stdout.partition('<pre id="drawn">')[2].partition("</pre>")[0])
     if not drawn.startswith("<svg"):
-        raise SystemExit(f"It can't be drawn: {drawn[:500]}\n{source}")
+        raise SystemExit(f"Mermaid cannot draw this diagram: {drawn[:500]}\n{source}")
     return drawn + "\n"
 
 
 def main(script: Path) -> None:
     """
-    Draw what is missing.
+    Draw missing files, and remove unused ones.
 
-    :param script: the file of Mermaid.
+    :param script: The file ``mermaid.min.js``.
     """
     wanted = sources()
     FOLDER.mkdir(exist_ok=True)

@@ -1,9 +1,9 @@
 """
-Where names in docstrings lead.
+Links of names in docstrings and signatures.
 
-Docstrings use short names, and signatures names that are imported for types only. What is documented here is linked.
-What is somebody else's is left as it is written, for nothing is loaded from the network; but it has to be there. All
-else is a warning, which ends ``make docs``.
+Docstrings contain short names, and signatures contain names that are imported only for types. Documented names of this
+project become links. Names of other packages stay text, because the build loads nothing from the network, but they must
+exist. Each other name causes a warning, which fails ``make docs``.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
 
 OURS = ("airflow_provider_datapipe", "datapipe_local")
 
-#: What of ours is named in signatures and docstrings, and not documented; it has to be there, too.
+#: Modules and names of this project that stay text, with the reason. They must exist.
 NOT_DOCUMENTED = {
-    "airflow_provider_datapipe.api.canonical": "the page on webhooks has its rules",
-    "airflow_provider_datapipe.api.models": "answers, which have the fields of the interface",
-    "airflow_provider_datapipe.api.retry": "what the client is made of",
-    "airflow_provider_datapipe.arguments": "forms of arguments, such as durations; the page on running has them",
-    "airflow_provider_datapipe.resources": "what operators are made of",
-    "airflow_provider_datapipe.hooks.connection": "what hooks are made of",
-    "airflow_provider_datapipe.hooks.webhook_connection": "what hooks are made of",
-    "airflow_provider_datapipe.notifications.post": "what notifiers are made of",
-    "airflow_provider_datapipe.pipelines.selection": "the page on task groups has what can be selected",
-    "airflow_provider_datapipe.runs": "what operators and triggers are made of",
-    "airflow_provider_datapipe.task_groups.NodeArgs": "a short name for a type, which is told where it is used",
-    "airflow_provider_datapipe.task_groups.Transforms": "a short name for a type, which is told where it is used",
-    "airflow_provider_datapipe.webhook": "what the operator and the hook of webhooks are made of",
+    "airflow_provider_datapipe.api.canonical": "the page on webhooks describes its rules",
+    "airflow_provider_datapipe.api.models": "responses with the fields of the interface",
+    "airflow_provider_datapipe.api.retry": "internal modules of the client",
+    "airflow_provider_datapipe.arguments": "types of arguments, such as durations, which the page on running describes",
+    "airflow_provider_datapipe.resources": "internal modules of operators",
+    "airflow_provider_datapipe.hooks.connection": "internal module of hooks",
+    "airflow_provider_datapipe.hooks.webhook_connection": "internal module of hooks",
+    "airflow_provider_datapipe.notifications.post": "internal module of notifiers",
+    "airflow_provider_datapipe.pipelines.selection": "the page on task groups describes selections",
+    "airflow_provider_datapipe.runs": "internal modules of operators and triggers",
+    "airflow_provider_datapipe.task_groups.NodeArgs": "alias of a type that the parameters describe",
+    "airflow_provider_datapipe.task_groups.Transforms": "alias of a type that the parameters describe",
+    "airflow_provider_datapipe.webhook": "internal modules of the webhook operator and hook",
 }
 
 
 def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.Element) -> nodes.Node | None:
     """
-    Find what Sphinx has not found.
+    Resolve a reference that Sphinx has not resolved. Handler of the event ``missing-reference``.
 
-    :param app: Sphinx.
-    :param env: what it knows.
-    :param node: the reference.
-    :param shown: what is shown of it.
-    :returns: the link, the text without one, or None if there is nothing of that name.
+    :param app: The Sphinx application.
+    :param env: The build environment.
+    :param node: The reference.
+    :param shown: The displayed text.
+    :returns: The link, the text without a link, or None if the name does not exist.
     """
     if node.get("refdomain") != "py":
         return None
@@ -61,21 +61,21 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes
     name = full_name(target, node.get("py:module"))
     python: Any = env.domains.python_domain
     for wanted in (name, target):
-        # As searched: the end of a full name will do, if only one thing is called so.
+        # Mode 1 also finds objects by the end of their full name. Only a unique match counts.
         matches = python.find_obj(env, None, None, wanted, None, 1)
         if len({(entry.docname, entry.node_id) for _, entry in matches}) == 1:
             found, entry = matches[0]
             return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, shown, found)
-    # Sphinx writes the whole name where it evaluates an annotation.
+    # Sphinx writes the full name if it evaluates an annotation.
     return shown if any(is_there(each) and may_stay_text(each) for each in (name, target)) else None
 
 
 def full_name(name: str, module: str | None) -> str:
     """
-    Say what a name of a module means.
+    Return the full name of a name in a module.
 
-    :param name: the name, as it is written there.
-    :param module: the module; what is inherited is written in the words of another one.
+    :param name: The name as written in the module.
+    :param module: The module. All modules are searched as well, because inherited docstrings use names of others.
     """
     first, _, rest = name.partition(".")
     meaning = _imports(module).get(first) if module else None
@@ -86,18 +86,18 @@ def full_name(name: str, module: str | None) -> str:
 
 
 def may_stay_text(name: str) -> bool:
-    """Tell whether a thing need not be documented here."""
+    """Return True if a name may stay text without a link."""
     if name.partition(".")[0] not in OURS:
         return True
     return _is_type_variable(name) or any(f"{name}.".startswith(f"{known}.") for known in NOT_DOCUMENTED)
 
 
 def is_there(name: str) -> bool:
-    """Tell whether a module, or something in one, has that name."""
-    return hasattr(builtins, name) or _thing(name) is not None
+    """Return True if a module, or a member of a module, has this name."""
+    return hasattr(builtins, name) or _load(name) is not None
 
 
-def _thing(name: str) -> Any:
+def _load(name: str) -> Any:
     head, *rest = name.split(".")
     try:
         found: Any = importlib.import_module(head)
@@ -115,7 +115,7 @@ def _thing(name: str) -> Any:
 
 
 def _is_type_variable(name: str) -> bool:
-    return isinstance(_thing(name), TypeVar)
+    return isinstance(_load(name), TypeVar)
 
 
 @cache
@@ -126,7 +126,7 @@ def _modules() -> list[str]:
 
 @cache
 def _imports(module: str) -> dict[str, str]:
-    """Give what the names of a module are imported as, and those that are its own."""
+    """Return the full names of all names that a module imports or defines."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return {}

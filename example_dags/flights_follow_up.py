@@ -1,7 +1,7 @@
 """
-A DAG that starts when new delays were sent to the partner.
+DAG that starts after each run that sends delays to the partner, whichever client started the run.
 
-Any client can send them: ``flights_pipeline``, the schedule of the service, or a person.
+The client can be the DAG ``flights_pipeline``, the schedule of the service, or a user.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_provider_datapipe.triggers.events import ReverseEtlRunEventTrigger
 
-# Some records are always refused, so runs with failed records count, too.
+# The partner always refuses some records, so runs with failed records cause events as well.
 sent = ReverseEtlRunEventTrigger("carrier_delays", outcomes=["succeeded", "partial"])
 delays = Asset("flights_delays_sent", watchers=[AssetWatcher(name="carrier_delays", trigger=sent)])
 
@@ -28,7 +28,7 @@ with DAG(
 
     @task
     def rows_sent(triggering_asset_events: Any = None) -> dict[str, int]:
-        """Return how many rows each run has sent. Several runs may have ended since this DAG last started."""
+        """Return the number of sent rows of each run. Several runs may have ended since the last start of this DAG."""
         payloads = [event.extra["payload"] for event in triggering_asset_events[delays]]
         return {payload["run_id"]: payload["rows_synced"] for payload in payloads}
 

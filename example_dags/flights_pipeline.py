@@ -1,11 +1,11 @@
 """
-From files through the warehouse to the API of a partner. The data pipeline service performs all steps.
+Pipeline from files through the warehouse to the API of a partner. The data pipeline service performs all steps.
 
 1. An ELT sync loads five tables: the 336,776 flights that left New York City in 2013, and their reference data.
 2. Two transforms are published: a view that joins the five tables, and a table of delays by carrier and month.
-3. A reverse ETL sync sends this table to a partner. The partner refuses records for two reasons: a month with fewer
-   than ten flights is always refused, and a carrier that is new to the partner has to be registered first.
-4. After the registration of the new carriers, the refused records are sent again. Only the small months remain.
+3. A reverse ETL sync sends this table to a partner. The partner always refuses months with fewer than ten flights. It
+   also refuses carriers that it has not registered yet, and registers them.
+4. A second run sends the refused records again. The partner now refuses only the months with fewer than ten flights.
 
 ``make demo`` runs this DAG on one machine. example_dags/flights_seed.yaml is the seed of the service.
 """
@@ -22,7 +22,7 @@ from airflow_provider_datapipe.operators.transforms import TransformPublishOpera
 with DAG(
     dag_id="flights_pipeline",
     start_date=pendulum.datetime(2026, 1, 1),
-    # For a real pipeline, for example "@daily".
+    # Use a schedule such as "@daily" for a real pipeline.
     schedule=None,
     catchup=False,
     # The tasks wait in the triggerer, and occupy no worker slot.
@@ -30,7 +30,7 @@ with DAG(
     tags=["datapipe", "example"],
     doc_md=__doc__,
 ):
-    # Run all streams of the sync, at most three at a time. The result contains the rows of each.
+    # Run all streams of the sync, at most three at a time. The result contains the row count of each stream.
     load = EltSyncRunOperator(task_id="load", sync_id="nycflights", max_active_streams=3)
 
     # A view exists as soon as it is published.
@@ -39,10 +39,10 @@ with DAG(
     # For a table, the task waits until it is built.
     delays = TransformPublishOperator(task_id="publish_delays", transform_id="carrier_month_delays")
 
-    # The partner refuses some records. More than 40 fail the task.
+    # The partner refuses some records. The task fails if it refuses more than 40.
     report = ReverseEtlRunOperator(task_id="report", reverse_etl_sync_id="carrier_delays", max_failed_rows=40)
 
-    # Send the refused records again. Four months with too few flights remain; more fail the task.
+    # Send the refused records again. The partner still refuses four months. The task fails if it refuses more.
     report_again = ReverseEtlRunOperator(
         task_id="report_again",
         reverse_etl_sync_id="carrier_delays",

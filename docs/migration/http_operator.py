@@ -1,4 +1,4 @@
-"""A stream that is run with the HTTP provider's operator and sensor: what is moved away from."""
+"""DAG that runs a stream with HttpOperator and HttpSensor."""
 
 import pendulum
 from airflow.providers.http.operators.http import HttpOperator
@@ -7,7 +7,7 @@ from airflow.sdk import DAG
 
 
 def has_ended(response):
-    """Tell whether the run that was asked for is over."""
+    """Return True if the requested run has completed."""
     runs = response.json()["data"]
     return bool(runs) and runs[0]["status"] == "COMPLETED"
 

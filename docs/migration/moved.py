@@ -1,4 +1,4 @@
-"""The same, with this provider."""
+"""DAG that runs a stream with the operator of this provider."""
 
 import pendulum
 from airflow.sdk import DAG

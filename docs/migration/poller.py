@@ -1,4 +1,4 @@
-"""The same, as a function with a loop."""
+"""DAG that runs a stream with a Python function that polls in a loop."""
 
 import time
 
@@ -10,16 +10,16 @@ with DAG("poller", start_date=pendulum.datetime(2026, 1, 1), schedule=None) as d
 
     @task
     def people():
-        """Load the stream, and give the id of the run."""
+        """Load the stream, and return the ID of the run."""
         connection = BaseHook.get_connection("service_http")
         session = requests.Session()
         session.headers.update(connection.extra_dejson)
-        answer = session.post(f"{connection.host}/elt_streams/shop.people/request_run", timeout=60)
-        answer.raise_for_status()
+        response = session.post(f"{connection.host}/elt_streams/shop.people/request_run", timeout=60)
+        response.raise_for_status()
         while True:
-            look = session.get(f"{connection.host}{answer.json()['status_url']}", timeout=60)
-            look.raise_for_status()
-            runs = look.json()["data"]
+            polled = session.get(f"{connection.host}{response.json()['status_url']}", timeout=60)
+            polled.raise_for_status()
+            runs = polled.json()["data"]
             if runs and runs[0]["status"] == "COMPLETED":
                 return runs[0]["id"]
             if runs and runs[0]["status"] == "FAILED":

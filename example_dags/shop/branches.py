@@ -31,7 +31,7 @@ with DAG(
 
     @task
     def open_branches(syncs: Any) -> list[str]:
-        """Choose those that are to be loaded."""
+        """Return the IDs of the enabled syncs of branches."""
         names = {sync["id"]: sync["destination_schema_name"] or "" for sync in syncs if sync["enabled"]}
         return sorted(sync_id for sync_id, name in names.items() if name.startswith("branch_"))
 

@@ -38,7 +38,7 @@ with DAG(
 
     @task
     def rows_loaded(triggering_asset_events: Any = None) -> dict[str, int]:
-        """Return how many rows each run has loaded. Several may have ended since this DAG last started."""
+        """Return the row count of each run. Several runs may have ended since the last start of this DAG."""
         runs = [run_of(event) for event in triggering_asset_events[payments]]
         return {run["run_id"]: run["rows_synced"] for run in runs}
 

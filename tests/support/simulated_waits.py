@@ -189,7 +189,7 @@ def groups() -> dict[str, list[Case]]:
         "Runs of about a minute": mixed(60),
         "Runs of about 10 minutes": mixed(600),
         "Runs of about an hour": mixed(3600),
-        "Runs of about 10 minutes that are alike": drawn(alike, 600, 900, failing=0),
+        "Runs of about 10 minutes with similar durations": drawn(alike, 600, 900, failing=0),
         "Recorded runs": recorded(),
     }
 
@@ -206,7 +206,7 @@ def table() -> str:
 
 
 def _rows(group: str, ways: Mapping[str, Measured]) -> str:
-    lines = [f"| {group} | Polls per run | Delay: half within | 95% within |", "|---|---|---|---|"]
+    lines = [f"| {group} | Polls per run | Median delay | 95th percentile of the delay |", "|---|---|---|---|"]
     for name, seen in ways.items():
         delays = [f"{part(seen.delays, share):.1f} s ({part(seen.shares, share):.1%})" for share in (0.5, 0.95)]
         lines.append(f"| {name} | {seen.schedule:.0f} | {' | '.join(delays)} |")

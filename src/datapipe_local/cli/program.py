@@ -83,10 +83,10 @@ def _parser() -> argparse.ArgumentParser:
         "--api-key",
         type=_text,
         metavar="KEY",
-        help=f"the key that clients send; else {KEY_VARIABLE}, else one is made up",
+        help=f"API key of the clients (default: {KEY_VARIABLE}, otherwise a random key)",
     )
 
-    serve = commands.add_parser("serve", help="answer requests until SIGTERM or Ctrl-C")
+    serve = commands.add_parser("serve", help="run the service until SIGTERM or Ctrl-C")
     _add_home(serve)
     serve.add_argument("--host", type=_text, default="127.0.0.1", help="address to listen on (default: %(default)s)")
     serve.add_argument(
@@ -94,28 +94,28 @@ def _parser() -> argparse.ArgumentParser:
         type=_text,
         action="append",
         metavar="NAME",
-        help="a name by which clients reach the service, besides localhost; can be given several times"
+        help="host name of the service, besides localhost; can be given several times"
         f" (or {_HOSTS_VARIABLE}, with commas)",
     )
     serve.add_argument(
-        "--port", type=_port, default=8484, metavar="N", help="0 takes a free one (default: %(default)s)"
+        "--port", type=_port, default=8484, metavar="N", help="port, 0 for a free one (default: %(default)s)"
     )
     serve.add_argument(
         "--control",
         action="store_true",
-        help=f"have a control plane under /_local/, for tests: journal, faults, reset (or {_CONTROL_VARIABLE}=1)",
+        help=f"enable the control plane under /_local/, for tests: journal, faults, reset (or {_CONTROL_VARIABLE}=1)",
     )
-    serve.add_argument("--init", action="store_true", help="create the home where there is none")
+    serve.add_argument("--init", action="store_true", help="create the home if it does not exist")
     serve.add_argument(
         "--stop-with-stdin",
         action="store_true",
-        help="stop when the standard input ends: whoever holds the other end is not outlived",
+        help="stop when the standard input ends, for example when the parent process ends",
     )
     serve.add_argument(
         "--log-format",
         choices=logs.FORMATS,
         default=logs.FORMATS[0],
-        help="of the standard error (default: %(default)s)",
+        help="format of the log on the standard error (default: %(default)s)",
     )
     serve.add_argument(
         "--http-destinations",
@@ -129,8 +129,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_size,
         default=os.environ.get(_MEMORY_VARIABLE) or None,
         metavar="SIZE",
-        help=f"memory of the warehouse, such as 2GB; what is more is on disk (or {_MEMORY_VARIABLE};"
-        " default: four fifths of the machine's). Query previews may use as much again",
+        help=f"memory limit of the warehouse, such as 2GB; larger data spills to disk (or {_MEMORY_VARIABLE};"
+        " default: four fifths of the machine's memory). Query previews may use the same amount again",
     )
     serve.add_argument(
         "--preview-time-limit",
@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--no-schedules",
         action="store_true",
-        help=f"run nothing but what is asked for, so that a test does not meet midnight (or {_SCHEDULES_VARIABLE}=0)",
+        help=f"start no scheduled runs, only requested ones (or {_SCHEDULES_VARIABLE}=0)",
     )
 
     serve.add_argument(
@@ -152,20 +152,20 @@ def _parser() -> argparse.ArgumentParser:
         f" (or {_OLDER_VARIABLE}=1, or responses.older_description of the seed)",
     )
 
-    reset = commands.add_parser("reset", help="empty the home, but for its key; not while the service runs")
+    reset = commands.add_parser("reset", help="empty the home, but keep its key; not while the service runs")
     _add_home(reset)
     reset.add_argument("--keep-seed", action="store_true", help="apply again all seeds that were applied")
 
     status = commands.add_parser(
-        "status", help="tell what is in the home and whether its service runs (exit status 0), or not (3 or 4)"
+        "status", help="show the content of the home, and if its service runs (exit status 0) or not (3 or 4)"
     )
     _add_home(status)
     status.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
 
-    export = commands.add_parser("export", help="write what the home holds; not while the service runs")
+    export = commands.add_parser("export", help="export the content of the home; not while the service runs")
     _add_home(export)
-    export.add_argument("--seed", type=_path, metavar="FILE", help="a new file: what is defined, as a seed")
-    export.add_argument("--tables", type=_path, metavar="DIR", help="a new folder: the tables and views, as files")
+    export.add_argument("--seed", type=_path, metavar="FILE", help="new file for all resources, as a seed")
+    export.add_argument("--tables", type=_path, metavar="DIR", help="new folder for the tables and views, as files")
     export.add_argument("--table-format", choices=("parquet", "csv"), default="parquet", help="default: %(default)s")
 
     query = commands.add_parser(
@@ -187,13 +187,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_home(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--home", type=_path, required=True, metavar="DIR", help="the folder of all state")
+    parser.add_argument("--home", type=_path, required=True, metavar="DIR", help="folder of the service's state")
 
 
 def _text(text: str) -> str:
     # An unset variable of a script gives an empty option: as an address it would mean all, as a folder the current one.
     if not text.strip():
-        raise argparse.ArgumentTypeError("there is nothing: give something, or leave the option out")
+        raise argparse.ArgumentTypeError("the value is empty: give a value, or omit the option")
     return text
 
 
@@ -285,7 +285,7 @@ def _host_name(text: str, option: str) -> str:
     return authority.host
 
 
-def _initialised(options: argparse.Namespace) -> Home:
+def _initialized_home(options: argparse.Namespace) -> Home:
     home = Home(options.home)
     if not home.is_initialised:
         raise SetupError(f"{home.folder} is not initialised: run `datapipe-local init --home {home.folder}` first.")
@@ -302,14 +302,14 @@ def _init(options: argparse.Namespace) -> None:
 def _reset(options: argparse.Namespace) -> None:
     from datapipe_local.cli.home_commands import reset
 
-    print(*reset(_initialised(options), keep_seed=options.keep_seed), sep="\n")
+    print(*reset(_initialized_home(options), keep_seed=options.keep_seed), sep="\n")
 
 
 def _status(options: argparse.Namespace) -> int:
     from datapipe_local.cli import status
 
-    told, exit_status = status.status(_initialised(options))
-    print(status.as_json(told) if options.format == "json" else status.as_text(told))
+    found, exit_status = status.status(_initialized_home(options))
+    print(status.as_json(found) if options.format == "json" else status.as_text(found))
     return exit_status
 
 
@@ -318,7 +318,7 @@ def _export(options: argparse.Namespace) -> None:
         raise SetupError("Nothing to export: give --seed FILE, --tables DIR, or both.")
     from datapipe_local.cli.home_commands import export
 
-    print(*export(_initialised(options), options.seed, options.tables, options.table_format), sep="\n")
+    print(*export(_initialized_home(options), options.seed, options.tables, options.table_format), sep="\n")
 
 
 def _query(options: argparse.Namespace) -> None:
@@ -329,7 +329,7 @@ def _query(options: argparse.Namespace) -> None:
         seconds = _seconds(os.environ.get(_PREVIEW_VARIABLE) or _PREVIEW_SECONDS)
     except argparse.ArgumentTypeError as error:
         raise SetupError(f"{error}.") from error
-    found = run_query(_initialised(options), options.sql, seconds=seconds)
+    found = run_query(_initialized_home(options), options.sql, seconds=seconds)
     rows = found.rows[: options.limit]
     if text := FORMATS[options.format](rows, found.total):
         print(text)
@@ -355,13 +355,13 @@ def _serve(options: argparse.Namespace) -> None:
     older_description = options.older_description or _is_on(_OLDER_VARIABLE, default=False)
     http_destinations = _egress_rule(options.http_destinations)
     if options.stop_with_stdin:
-        from datapipe_local.server import parent_watchdog as leash
+        from datapipe_local.server import parent_watchdog
 
-        leash.stop_with_stdin()
+        parent_watchdog.stop_with_stdin()
     if options.init:
         home.create()
     else:
-        _initialised(options)
+        _initialized_home(options)
     logs.configure(options.log_format)
     # The imported modules stay: garbage collection of them takes a twentieth of the startup time.
     gc.disable()

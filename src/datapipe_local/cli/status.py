@@ -50,7 +50,7 @@ def status(home: Home) -> tuple[dict[str, Any], int]:
     """
     holder = home.holder()
     address = None if holder is None else holder.address
-    told: dict[str, Any] = {
+    found: dict[str, Any] = {
         "home": str(home.folder),
         "running": holder is not None,
         "pid": None if holder is None else holder.pid,
@@ -64,42 +64,43 @@ def status(home: Home) -> tuple[dict[str, Any], int]:
     try:
         with closing(sqlite3.connect(f"{home.state.as_uri()}?mode=ro", uri=True)) as state:
             state.row_factory = sqlite3.Row
-            told["counts"] = {
+            found["counts"] = {
                 table: state.execute(
                     _COUNT_OF_TRANSFORMS if table == "transforms" else _COUNT.format(table)
                 ).fetchone()[0]
                 for table in _COUNTED
             }
-            told["owed"] = state.execute("SELECT count(*) FROM jobs").fetchone()[0]
-            told["last_runs"] = [dict(row) for row in state.execute(_RUNS, [_LAST_RUNS])]
+            found["owed"] = state.execute("SELECT count(*) FROM jobs").fetchone()[0]
+            found["last_runs"] = [dict(row) for row in state.execute(_RUNS, [_LAST_RUNS])]
     except sqlite3.Error as error:
         raise SetupError(f"Cannot read the state in {home.state}: {error}.") from error
     if holder is None:
-        return told, NOT_RUNNING
-    return told, RUNNING if told["healthy"] else NOT_ANSWERING
+        return found, NOT_RUNNING
+    return found, RUNNING if found["healthy"] else NOT_ANSWERING
 
 
-def as_text(told: dict[str, Any]) -> str:
+def as_text(found: dict[str, Any]) -> str:
     """Return the status as text for users."""
-    if not told["running"]:
+    if not found["running"]:
         how = "not running"
-    elif told["healthy"]:
-        how = f"running at {told['address']} (process {told['pid']})"
+    elif found["healthy"]:
+        how = f"running at {found['address']} (process {found['pid']})"
     else:
-        how = f"process {told['pid']} has the home, and does not answer"
-    counts = ", ".join(f"{number} {table.replace('_', ' ')}" for table, number in told["counts"].items() if number)
-    sizes = ", ".join(f"{name} {number:,} bytes" for name, number in told["bytes"].items())
-    lines = [f"Home: {told['home']} ({sizes})", f"Service: {how}", f"There are: {counts or 'nothing'}"]
-    if told["owed"]:
-        lines.append(f"Being done, or waiting: {told['owed']}")
-    lines.append("Last runs:" if told["last_runs"] else "Last runs: none")
-    lines += [f"  {run['started_at']} {run['kind']} {run['resource_id']}: {run['status']}" for run in told["last_runs"]]
+        how = f"process {found['pid']} holds the home, and does not respond"
+    counts = ", ".join(f"{number} {table.replace('_', ' ')}" for table, number in found["counts"].items() if number)
+    sizes = ", ".join(f"{name} {number:,} bytes" for name, number in found["bytes"].items())
+    lines = [f"Home: {found['home']} ({sizes})", f"Service: {how}", f"Resources: {counts or 'none'}"]
+    if found["owed"]:
+        lines.append(f"Active or pending jobs: {found['owed']}")
+    runs = found["last_runs"]
+    lines.append("Last runs:" if runs else "Last runs: none")
+    lines += [f"  {run['started_at']} {run['kind']} {run['resource_id']}: {run['status']}" for run in runs]
     return "\n".join(lines)
 
 
-def as_json(told: dict[str, Any]) -> str:
+def as_json(found: dict[str, Any]) -> str:
     """Return the status as JSON for programs."""
-    return json.dumps(told, indent=2)
+    return json.dumps(found, indent=2)
 
 
 def _is_healthy(address: str) -> bool:

@@ -24,12 +24,12 @@ def is_canonical(text: str) -> bool:
         return False
     in_order = True
 
-    def look(pairs: list[tuple[str, Any]]) -> None:
+    def check(pairs: list[tuple[str, Any]]) -> None:
         nonlocal in_order
         keys = [key for key, _ in pairs]
         in_order = in_order and keys == sorted(keys)
 
-    json.loads(text, object_pairs_hook=look)
+    json.loads(text, object_pairs_hook=check)
     return in_order
 
 

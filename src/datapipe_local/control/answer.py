@@ -22,7 +22,7 @@ _TEXT: Header = (b"content-type", b"text/plain; charset=utf-8")
 _PAGE = (
     b"<!DOCTYPE html>\n<html><head><title>One moment</title></head><body><h1>One moment, please</h1></body></html>\n"
 )
-_ERROR = {"error_code": "fault", "message": "A fault that the control plane was told to make."}
+_ERROR = {"error_code": "fault", "message": "A fault injected by the control plane."}
 #: Body for faults that need one if the service's response has none.
 _STOCK = b'{"data": [], "hasMore": false, "has_more": false}'
 _NO_BODY = frozenset({204, 304})

@@ -81,15 +81,15 @@ class Journal:
         :param by_service: The status that the service returned; ``None`` if the request was not executed.
         :param body: The response body of the service to a run request.
         """
-        told = _told(body)
+        facts = _run_facts(body)
         self._database.run(
             "UPDATE journal_requests SET status = ?, service_status = ?, answered_at = ?, run_id = ?, status_url = ?"
             " WHERE seq = ?",
             status,
             by_service,
             None if status is None else self._context.clock.now(),
-            told.get("id"),
-            told.get("status_url"),
+            facts.get("id"),
+            facts.get("status_url"),
             seq,
         )
 
@@ -137,7 +137,7 @@ class Journal:
             self._database.run("DELETE FROM journal_runs")
 
 
-def _told(body: bytes) -> dict[str, str]:
+def _run_facts(body: bytes) -> dict[str, str]:
     try:
         answer = json.loads(body)
     except ValueError:

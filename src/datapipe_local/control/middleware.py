@@ -189,10 +189,10 @@ class _Exchange:
             if self._control.insufficient_storage(error) is None:
                 raise
 
-    async def _answer(self, told: Answer, by_service: Answer | None) -> None:
+    async def _answer(self, answer: Answer, by_service: Answer | None) -> None:
         """Send a response, and record it as sent if the client is still connected."""
-        await self._note_of(told.status if is_open(self._scope) else None, by_service)
-        await told.send(self._send)
+        await self._note_of(answer.status if is_open(self._scope) else None, by_service)
+        await answer.send(self._send)
 
     async def _lose(self, by_service: Answer | None) -> None:
         """Send no response."""

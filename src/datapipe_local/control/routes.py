@@ -39,9 +39,9 @@ def read_journal(  # noqa: PLR0917 - FastAPI passes them by name
     """Return the journal, oldest first; ``total`` counts all entries after ``after``, not only those returned."""
     if path is not None and kind == "requests":
         control.interface.check_journal(path)
-    told = control.journal.read(kind, resource_id=resource_id, path=path, after=after, limit=limit)
+    page = control.journal.read(kind, resource_id=resource_id, path=path, after=after, limit=limit)
     # An empty result may mean that the resource does not exist.
-    return told if resource_id is None else {**told, "known": control.journal.knows(resource_id)}
+    return page if resource_id is None else {**page, "known": control.journal.knows(resource_id)}
 
 
 @router.delete("/journal", status_code=NO_CONTENT)

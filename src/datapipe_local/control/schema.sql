@@ -1,18 +1,18 @@
--- What the control plane keeps, beside the state that it watches, so that both change in one transaction.
+-- State of the control plane, in the database of the service, so that both change in one transaction.
 
 CREATE TABLE IF NOT EXISTS journal_requests (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,    -- the order of arrival; never used twice, whatever is deleted
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,    -- order of arrival, never reused
     at TEXT NOT NULL,
     method TEXT NOT NULL,
     path TEXT NOT NULL,
     query TEXT NOT NULL,
     resource_id TEXT,
-    fault TEXT,                               -- JSON: which rule acted, and how
-    committed INTEGER NOT NULL DEFAULT 0,     -- it has changed something, which stays
-    service_status INTEGER,                   -- what the service made of it
-    status INTEGER,                           -- what was answered
+    fault TEXT,                               -- JSON: the applied rule and its effect
+    committed INTEGER NOT NULL DEFAULT 0,     -- the request changed the state
+    service_status INTEGER,                   -- status of the service
+    status INTEGER,                           -- status that was sent
     answered_at TEXT,
-    run_id TEXT,                              -- what the service answered, whether or not it was passed on
+    run_id TEXT,                              -- in the response of the service, sent or not
     status_url TEXT
 );
 CREATE INDEX IF NOT EXISTS journal_requests_of_resource ON journal_requests (resource_id);
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS journal_runs (
     started_at TEXT,
     finished_at TEXT,
     status TEXT NOT NULL,
-    job INTEGER                               -- jobs.seq, which means this row's job only until finished_at
+    job INTEGER                               -- jobs.seq, valid until finished_at
 );
 CREATE INDEX IF NOT EXISTS journal_runs_of_resource ON journal_runs (resource_id);
 CREATE INDEX IF NOT EXISTS journal_runs_by_run ON journal_runs (run_id);
@@ -39,21 +39,21 @@ CREATE INDEX IF NOT EXISTS journal_runs_unfinished ON journal_runs (job) WHERE f
 CREATE TABLE IF NOT EXISTS control_faults (
     position INTEGER PRIMARY KEY,
     rule TEXT NOT NULL,                       -- JSON
-    passed INTEGER NOT NULL DEFAULT 0,        -- how many requests were let pass by `skip`
+    passed INTEGER NOT NULL DEFAULT 0,        -- number of requests that `skip` let pass
     acted INTEGER NOT NULL DEFAULT 0
 );
 
--- What is to become of the next runs, one row each.
+-- Outcomes of the next runs, one row each.
 CREATE TABLE IF NOT EXISTS control_outcomes (
     seq INTEGER PRIMARY KEY,
     resource_id TEXT NOT NULL,
     error TEXT,
     is_slice INTEGER NOT NULL,
-    taken_by TEXT                             -- the run whose outcome it is, also after a restart
+    taken_by TEXT                             -- run with this outcome, also after a restart
 );
 CREATE INDEX IF NOT EXISTS control_outcomes_of_resource ON control_outcomes (resource_id, taken_by);
 
--- How often something was looked at that waits for looks.
+-- Number of polls of each resource that waits for polls.
 CREATE TABLE IF NOT EXISTS control_polls (
     phase TEXT NOT NULL,
     run TEXT NOT NULL,

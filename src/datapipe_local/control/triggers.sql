@@ -1,8 +1,8 @@
--- The journal of runs writes itself: whatever makes, begins or ends a run is in it by the same transaction.
--- The triggers are this connection's own, so that a service without the control plane has none of them.
+-- Triggers that keep the journal of runs, in the transaction of each change.
+-- They are temporary, so that a service without the control plane has none of them.
 
 CREATE TEMP TRIGGER journal_job_added AFTER INSERT ON main.jobs
--- A query preview is no run. A publication has its row already, from the trigger below.
+-- A query preview is not a run. The trigger below inserts the row of a publication.
 WHEN NEW.kind <> 'query_preview' AND (
     NEW.kind <> 'materialization' OR NEW.orchestration_run_id IS NOT NULL OR NOT EXISTS (
         SELECT 1 FROM journal_runs WHERE kind = 'transform' AND resource_id = NEW.subject_id AND finished_at IS NULL))
@@ -24,7 +24,7 @@ BEGIN
     WHERE job = NEW.seq AND finished_at IS NULL AND run_id IS NULL;
 END;
 
--- After a slice of a load the job goes on with another run.
+-- After a slice of a load, the job continues with another run.
 CREATE TEMP TRIGGER journal_run_continued AFTER UPDATE OF run_id ON main.jobs
 WHEN NEW.run_id IS NULL AND OLD.run_id IS NOT NULL
     AND EXISTS (SELECT 1 FROM journal_runs WHERE run_id = OLD.run_id)
@@ -43,14 +43,14 @@ END;
 
 CREATE TEMP TRIGGER journal_job_gone AFTER DELETE ON main.jobs
 BEGIN
-    -- Materializations have no run of their own: how one ended stands with its transform. Publications that came
-    -- while an older one was being built end together with it.
+    -- The transform contains the outcome of a materialization, which has no run of its own. Publications during
+    -- an older build end together with it.
     UPDATE journal_runs SET finished_at = journal_now(), status = coalesce(
         (SELECT iif(materialization_error IS NULL, 'completed', 'failed') FROM transforms WHERE id = OLD.subject_id),
         'GONE')
     WHERE OLD.kind = 'materialization' AND kind = 'transform' AND resource_id = OLD.subject_id
         AND finished_at IS NULL;
-    -- Of the others it stands with the run, and was noted before; unless all of it was deleted.
+    -- The outcome of other runs was recorded before, unless the resource was deleted.
     UPDATE journal_runs SET finished_at = journal_now(), status = 'GONE' WHERE job = OLD.seq AND finished_at IS NULL;
 END;
 

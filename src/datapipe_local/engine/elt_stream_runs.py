@@ -265,7 +265,7 @@ class StreamLoader:
         try:
             parts = Loads(self._context.warehouse).parts(Place(sync.destination_schema_name, stream.name))
         except WarehouseError as error:
-            raise RunError(f"What stands beside the table cannot be told: {error}.") from error
+            raise RunError(f"Cannot read the tables that belong to the stream: {error}.") from error
         with self._context.store.transaction():
             if jobs.is_owed(self._context, job):
                 elt_tables.note_parts(self._context, sync.id, stream.id, parts)

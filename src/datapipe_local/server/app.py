@@ -177,7 +177,7 @@ def running_app(
             context.store.close()
         else:
             # The exit of the process ends them. No data is lost: every step survives a kill.
-            log.warning("Some work could not be broken off in time; it is carried on at the next start")
+            log.warning("Some jobs did not stop in time. They continue at the next start")
 
 
 def _controlled(store: Store) -> tuple[Clock, RunOverrides]:
@@ -196,7 +196,7 @@ def _control(context: Context, engine: Engine, home: Home, *, with_schedules: bo
     from datapipe_local.control.paths import Interface
     from datapipe_local.control.time import Time
 
-    log.warning("The control plane is on: whoever has the API key can make this service fail, and empty it")
+    log.warning("The control plane is on: any client with the API key can inject faults and reset this service")
     time = Time(context, engine, with_schedules=with_schedules)
     return Control(context, engine, Interface(interface_routes(), webhooks.router.routes), home.folder, time)
 

@@ -99,7 +99,7 @@ class _Stopping:
                 raise
             body = {
                 "error_code": "stopping",
-                "message": "The service stops. What was asked for may have been done: look, once it is back.",
+                "message": "The service stops. The request may have been executed: check its effect after the restart.",
             }
             await JSONResponse(body, 503, {"connection": "close"})(scope, receive, send)
 

@@ -75,5 +75,5 @@ class Context:
         return self._seconds("minimum_duration", subject_id)
 
     def _seconds(self, name: str, subject_id: str) -> float:
-        told = self.run_overrides.seconds(name, subject_id)
-        return float(self.store.setting(name, 0.0) if told is None else told)
+        seconds = self.run_overrides.seconds(name, subject_id)
+        return float(self.store.setting(name, 0.0) if seconds is None else seconds)

@@ -34,10 +34,10 @@ def check(context: Context, sync_id: str, place: Place, options: Mapping[str, An
     if pointer is not None:
         for field, names in hidden.items():
             if pointer.lower() in names:
-                raise BadRequestError(f"{field}: {pointer!r} tells what is new: leave it out of these.")
+                raise BadRequestError(f"{field}: {pointer!r} is the incremental pointer: remove it from this list.")
     for name in key:
         if name.lower() in hidden["excluded_columns"]:
-            raise BadRequestError(f"excluded_columns: {name!r} tells rows apart: leave it out of these.")
+            raise BadRequestError(f"excluded_columns: {name!r} is part of the primary key: remove it from this list.")
     history = history_of(place)
     streams = context.store.elt_streams
     if options.get(_HISTORY):

@@ -68,8 +68,8 @@ def find(context: Context, given: str) -> Source:
 def of(context: Context, sync: ReverseEtlSync) -> Source:
     """Return the source of a sync, even if it was deleted."""
     kind = SourceType(sync.source_type)
-    look = _transform if kind == SourceType.TRANSFORM else _raw_view
-    return look(context, sync.source_id) or Source(kind, sync.source_id, "", is_published=False, place=None)
+    find_source = _transform if kind == SourceType.TRANSFORM else _raw_view
+    return find_source(context, sync.source_id) or Source(kind, sync.source_id, "", is_published=False, place=None)
 
 
 def _transform(context: Context, transform_id: str) -> Source | None:

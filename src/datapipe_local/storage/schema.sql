@@ -1,12 +1,12 @@
--- The state of one service. Times are text: ISO 8601, UTC, milliseconds, Z; as text they sort as times.
--- `seq` is the order of creation, and breaks ties wherever a list is sorted.
+-- State of a service. Times are ISO 8601 text in UTC with milliseconds, so that they sort as times.
+-- `seq` is the order of creation. Lists use it to sort records with equal values.
 
 CREATE TABLE settings (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL                       -- JSON
 ) WITHOUT ROWID;
 
--- What a seed has put here: an entry that has not changed since is left alone.
+-- Digests of the applied seed entries. An unchanged entry is not applied again.
 CREATE TABLE seeded (
     kind TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -24,13 +24,13 @@ CREATE TABLE connections (
 );
 CREATE INDEX connections_by_creation ON connections (created_at);
 
--- Sessions in which a person authorizes a connection.
+-- Sessions in which a user authorizes a connection.
 CREATE TABLE connection_bridges (
     seq INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,                  -- a secret: whoever knows it may authorize
+    id TEXT NOT NULL UNIQUE,                  -- a secret: the only credential of the page
     redirect_uri TEXT NOT NULL,
     integration_id TEXT NOT NULL,
-    connection_id TEXT REFERENCES connections (id) ON DELETE CASCADE, -- the connection that is authorized again
+    connection_id TEXT REFERENCES connections (id) ON DELETE CASCADE, -- existing connection to authorize again
     state TEXT,
     label TEXT NOT NULL,
     created_at TEXT NOT NULL,
@@ -39,13 +39,13 @@ CREATE TABLE connection_bridges (
 );
 CREATE INDEX connection_bridges_by_expiry ON connection_bridges (expires_at);
 
--- What was pushed to webhook connections, in order: kept before it is answered.
+-- Records pushed to webhook connections, in order. A record is stored before the response is sent.
 CREATE TABLE webhook_records (
     seq INTEGER PRIMARY KEY,
     connection_id TEXT NOT NULL REFERENCES connections (id) ON DELETE CASCADE,
     table_name TEXT NOT NULL,
     received_at TEXT NOT NULL,
-    record TEXT NOT NULL                      -- JSON, as it arrived
+    record TEXT NOT NULL                      -- JSON, as received
 );
 CREATE INDEX webhook_records_of_table ON webhook_records (connection_id, table_name, seq);
 
@@ -68,7 +68,7 @@ CREATE TABLE elt_syncs (
     enabled INTEGER NOT NULL,
     orchestration_workflow_id TEXT REFERENCES orchestrations (id),
     start_date TEXT,
-    settings TEXT NOT NULL,                   -- JSON: what the interface calls elt_settings
+    settings TEXT NOT NULL,                   -- JSON: elt_settings of the interface
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
 );
@@ -81,10 +81,10 @@ CREATE TABLE elt_streams (
     id TEXT NOT NULL UNIQUE,
     elt_sync_id TEXT NOT NULL REFERENCES elt_syncs (id) ON DELETE CASCADE,
     name TEXT NOT NULL COLLATE NOCASE,
-    origin TEXT NOT NULL,                     -- JSON: where in the source, as its kind of source reads it
+    origin TEXT NOT NULL,                     -- JSON: location in the source
     incremental_primary_key_name TEXT,        -- JSON
     incremental_pointer_id TEXT,
-    sync_interval TEXT,                       -- its own schedule, instead of its sync's
+    sync_interval TEXT,                       -- own schedule, replaces that of the sync
     excluded_columns TEXT NOT NULL,           -- JSON
     hashed_columns TEXT NOT NULL,             -- JSON
     full_sync_at_midnight INTEGER NOT NULL,
@@ -93,9 +93,9 @@ CREATE TABLE elt_streams (
     excluded_substreams TEXT NOT NULL,        -- JSON
     enabled_history_table INTEGER NOT NULL,
     full_refresh_requested INTEGER NOT NULL,
-    history_reset_requested INTEGER NOT NULL, -- with it
-    loaded INTEGER NOT NULL,                  -- the warehouse has its table
-    rows_so_far INTEGER NOT NULL,             -- of a first load in slices: those that the table has; else 0
+    history_reset_requested INTEGER NOT NULL, -- together with the full refresh
+    loaded INTEGER NOT NULL,                  -- the table exists
+    rows_so_far INTEGER NOT NULL,             -- loaded rows of an unfinished first load in slices
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     UNIQUE (elt_sync_id, name)
@@ -116,19 +116,19 @@ CREATE TABLE elt_stream_runs (
     full_sync_trigger TEXT NOT NULL,
     operation_mode TEXT NOT NULL,
     error_message TEXT,
-    UNIQUE (elt_stream_id, started_at)        -- the two make the id; the list is read along it
+    UNIQUE (elt_stream_id, started_at)        -- the run ID; index of the run list
 );
 
--- The tables that a sync has made, also those whose streams are gone.
+-- Tables that a sync has created, including those of deleted streams.
 CREATE TABLE elt_tables (
     elt_sync_id TEXT NOT NULL REFERENCES elt_syncs (id) ON DELETE CASCADE,
     schema_name TEXT NOT NULL COLLATE NOCASE,
     name TEXT NOT NULL COLLATE NOCASE,
-    beside TEXT REFERENCES elt_streams (id) ON DELETE SET NULL, -- the stream beside whose table it stands
+    beside TEXT REFERENCES elt_streams (id) ON DELETE SET NULL, -- stream that the additional table belongs to
     PRIMARY KEY (elt_sync_id, name)
 ) WITHOUT ROWID;
 
--- Tables that are to be dropped: promised, and not yet done.
+-- Tables to drop.
 CREATE TABLE doomed_tables (
     schema_name TEXT NOT NULL COLLATE NOCASE,
     name TEXT NOT NULL COLLATE NOCASE,
@@ -153,23 +153,23 @@ CREATE TABLE transforms (
     folder_path TEXT NOT NULL,
     status TEXT NOT NULL,
     materialization TEXT NOT NULL,
-    next_name TEXT,                           -- of what is published: what it is called, where it is and what it is
-    next_folder_path TEXT,                    -- once it is published again, where that differs
+    next_name TEXT,                           -- unpublished changes of a published
+    next_folder_path TEXT,                    -- transform
     next_materialization TEXT,
     documentation TEXT,
     latest_version_id TEXT NOT NULL,
     published_version_id TEXT,
-    publication INTEGER NOT NULL,             -- how often it was published: tells a build that it is outdated
+    publication INTEGER NOT NULL,             -- number of publications: detects outdated builds
     materialization_status TEXT,
     materialization_error TEXT,
-    object_tag TEXT UNIQUE,                   -- what stands in the warehouse: its reference, its kind, its place
+    object_tag TEXT UNIQUE,                   -- object in the warehouse: reference, kind, location
     object_kind TEXT,
     object_schema TEXT COLLATE NOCASE,
     object_name TEXT COLLATE NOCASE,
     orchestration_workflow_id TEXT REFERENCES orchestrations (id),
-    cron_expression TEXT,                     -- its own schedule
-    rebuild_trigger TEXT NOT NULL,            -- what has it built again: none, schedule or orchestration
-    deleted_at TEXT,                          -- it is gone for callers, and stays here
+    cron_expression TEXT,                     -- own schedule
+    rebuild_trigger TEXT NOT NULL,            -- none, schedule or orchestration
+    deleted_at TEXT,                          -- hidden from clients
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
 );
@@ -192,7 +192,7 @@ CREATE TABLE query_previews (
     dw_sql TEXT NOT NULL,
     status TEXT NOT NULL,
     error TEXT,
-    rows TEXT,                                -- JSON: the first of them
+    rows TEXT,                                -- JSON: the first rows
     num_rows_total INTEGER,
     created_at TEXT NOT NULL
 );
@@ -202,7 +202,7 @@ CREATE TABLE reverse_etl_syncs (
     id TEXT NOT NULL UNIQUE,
     enabled INTEGER NOT NULL,
     source_type TEXT NOT NULL,                -- Transform or RawView
-    source_id TEXT NOT NULL,                  -- the transform, or the raw view's schema and name with a dot between
+    source_id TEXT NOT NULL,                  -- transform ID, or schema.name of the raw view
     destination_connection_id TEXT NOT NULL REFERENCES connections (id),
     object_type_id TEXT NOT NULL,
     sync_interval TEXT,
@@ -229,20 +229,20 @@ CREATE TABLE reverse_etl_sync_runs (
     synced_rows INTEGER,
     failed_rows INTEGER,
     error TEXT,
-    checkpoint TEXT,                          -- how far its destination got, in the destination's own words
+    checkpoint TEXT,                          -- progress, in the format of the destination
     UNIQUE (reverse_etl_sync_id, started_at)
 );
 
--- The last that is known of each record at its destination.
+-- Last known state of each record at its destination.
 CREATE TABLE reverse_etl_records (
     sync_id TEXT NOT NULL REFERENCES reverse_etl_syncs (id) ON DELETE CASCADE,
     record_id TEXT NOT NULL,
-    state TEXT NOT NULL,                      -- synced, failed, deleted there, or reset: to be sent again
-    digest TEXT NOT NULL,                     -- of what was sent: another one means that the record changed
-    identity TEXT NOT NULL DEFAULT '{}',      -- JSON: the values of its key, by the destination's names
-    present INTEGER NOT NULL DEFAULT 0,       -- the destination has it, be it as it was before
+    state TEXT NOT NULL,                      -- synced, failed, deleted, or reset (to send again)
+    digest TEXT NOT NULL,                     -- of the sent content: detects changed records
+    identity TEXT NOT NULL DEFAULT '{}',      -- JSON: key values, by destination property
+    present INTEGER NOT NULL DEFAULT 0,       -- the destination has the record, perhaps an old version
     error TEXT,
-    run_id TEXT NOT NULL,                     -- the run that sent it
+    run_id TEXT NOT NULL,                     -- run that sent the record
     PRIMARY KEY (sync_id, record_id)
 ) WITHOUT ROWID;
 CREATE INDEX reverse_etl_records_by_state ON reverse_etl_records (sync_id, state, record_id);
@@ -261,7 +261,7 @@ CREATE INDEX orchestration_runs_by_due_date ON orchestration_runs (due_at);
 CREATE INDEX orchestration_runs_of_orchestration ON orchestration_runs (orchestration_id, due_at);
 CREATE INDEX orchestration_runs_unfinished ON orchestration_runs (due_at) WHERE finished_at IS NULL;
 
--- What an orchestration run has to do, drawn up as it starts.
+-- Tasks of an orchestration run, planned at its start.
 CREATE TABLE orchestration_items (
     run_id TEXT NOT NULL REFERENCES orchestration_runs (id) ON DELETE CASCADE,
     position INTEGER NOT NULL,
@@ -272,7 +272,7 @@ CREATE TABLE orchestration_items (
     PRIMARY KEY (run_id, position)
 ) WITHOUT ROWID;
 
--- When what runs by itself is due next. A row with another expression than the thing now has is outdated.
+-- Next due time of each schedule. A row is outdated if the resource has another cron expression now.
 CREATE TABLE schedules (
     kind TEXT NOT NULL,
     subject_id TEXT NOT NULL,
@@ -282,16 +282,16 @@ CREATE TABLE schedules (
 ) WITHOUT ROWID;
 CREATE INDEX schedules_by_due_date ON schedules (due_at);
 
--- What the service has promised and not yet done. A job goes in the transaction that notes its result, so that
--- after a crash exactly what is still owed is here.
+-- Pending work. The transaction that records the result deletes the job, so that exactly the unfinished jobs
+-- remain after a crash.
 CREATE TABLE jobs (
-    -- Never given again: by it the engine knows what it is at work on, also after that was deleted.
+    -- Never reused: the engine identifies running jobs by it, even after their deletion.
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL,
     subject_id TEXT NOT NULL,
-    run_id TEXT,                              -- the run, once it has begun
+    run_id TEXT,                              -- the run, after its start
     due_at TEXT NOT NULL,
-    begun INTEGER NOT NULL,                   -- the run is on record, its work is due
+    begun INTEGER NOT NULL,                   -- the run is recorded, its work is due
     orchestration_run_id TEXT,
     orchestration_position INTEGER,
     UNIQUE (kind, subject_id)                 -- one run at a time

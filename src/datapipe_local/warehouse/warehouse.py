@@ -279,9 +279,9 @@ class Warehouse(Statements):
             statements = cursor.extract_statements(query)
             if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
                 raise WarehouseError("The SQL must be a single SELECT.")
-            told = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
+            row = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
             try:
-                tree = json.loads(told[0] if told else "{}")
+                tree = json.loads(row[0] if row else "{}")
             except RecursionError:
                 raise WarehouseError("The SQL is nested too deeply.") from None
             if tree.get("error") is not False:

@@ -1,12 +1,12 @@
-// Talking to the service, with its own interface and nothing else.
+// HTTP client of the service, which uses only its interface.
 
 const LONGEST = 30_000;
 
-// The key is not the right one.
+// The API key is wrong.
 export class WrongKey extends Error {}
-// Nothing answers.
+// The service does not respond.
 export class Unreachable extends Error {}
-// The service has refused, or has answered what cannot be read.
+// The service refused the request, or its response is unreadable.
 export class Refused extends Error {
   constructor(status, message, code) {
     super(message);
@@ -66,7 +66,7 @@ export class Client {
     }
   }
 
-  // A page of a list, checked for being one.
+  // A validated page of a list.
   async page(path, query, signal) {
     const page = await this.get(path, query, signal);
     if (!page || !Array.isArray(page.data)) {
@@ -76,7 +76,7 @@ export class Client {
   }
 }
 
-// A part of a path.
+// A path segment.
 export function part(id) {
   return encodeURIComponent(id);
 }

@@ -1,4 +1,4 @@
-// The page as a whole: the key, where one is, and the looks at the service.
+// The page: API key, navigation and polling.
 
 import { Client, Unreachable, WrongKey } from "./api.js";
 import { h, patch } from "./dom.js";
@@ -31,7 +31,7 @@ const PLACES = [
 ];
 // Pages without an entry in the navigation.
 const QUERY_PREVIEWS = { path: "/query_previews", title: "Query previews", one: queryPreview };
-// What the interface calls them, for links that are made from its names, such as those of Airflow's tasks.
+// Names of the interface, for links from other programs, such as those of Airflow's tasks.
 const COLLECTIONS = { elt_syncs: "syncs", elt_streams: "streams", reverse_etl_syncs: "reverse" };
 const JOURNAL = { path: "/journal", title: "Journal", view: journal, icon: "M6 3h11a2 2 0 0 1 2 2v16H7a2 2 0 0 1-2-2V4a1 1 0 0 1 1-1zM9 8h6M9 12h6M5 18a2 2 0 0 1 2-2h12" };
 
@@ -45,7 +45,7 @@ class App {
     this.notices = [];
     this.busy = new Set();
     this.timer = 0;
-    this.look = null;
+    this.poll = null;
     this.pause = SHORTEST;
     this.failures = 0;
     this.login = { wrong: null, busy: false };
@@ -63,7 +63,7 @@ class App {
     else this.show();
   }
 
-  // The width of what stands in the middle.
+  // Width of the content.
   get width() {
     const main = document.getElementById("main");
     if (!main) return 600;
@@ -71,7 +71,7 @@ class App {
     return Math.floor(main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
   }
 
-  // Go where the address says.
+  // Show the view of the URL.
   go() {
     this.rest();
     const { place, id, query } = this.where();
@@ -84,7 +84,7 @@ class App {
     else this.view = { title: "Not here", isGoing: () => false, load: async () => {}, render: () => [heading("There is no such page"), link("/", "To the overview")] };
     this.show();
     window.scrollTo(0, 0);
-    // For whoever cannot see that the page is another one.
+    // Screen readers announce the new page.
     const title = document.getElementById("title");
     if (title && this.wasSomewhere) title.focus({ preventScroll: true });
     this.wasSomewhere = true;
@@ -107,7 +107,7 @@ class App {
     return { place, id, query };
   }
 
-  // Keep in the address what is looked at, for who comes back or reloads.
+  // Keep the state of the view in the URL, for history and reloads.
   moved() {
     if (this.view.query) {
       const [path] = (location.hash.slice(1) || "/").split("?");
@@ -117,7 +117,7 @@ class App {
     if (this.view.moved) this.view.moved();
   }
 
-  // Look at once, or soon.
+  // Poll immediately or after a delay.
   again(delay = 0) {
     if (!this.client) return;
     this.pause = SHORTEST;
@@ -126,35 +126,35 @@ class App {
 
   after(delay) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.looked(), delay);
+    this.timer = setTimeout(() => this.polled(), delay);
   }
 
-  // No look, and none to come.
+  // Cancel the current and the next poll.
   rest() {
     clearTimeout(this.timer);
-    if (this.look) this.look.abort();
-    this.look = null;
+    if (this.poll) this.poll.abort();
+    this.poll = null;
   }
 
-  async looked() {
+  async polled() {
     if (document.hidden || !this.client) return;
-    if (this.look) this.look.abort();
-    const look = new AbortController();
+    if (this.poll) this.poll.abort();
+    const poll = new AbortController();
     const view = this.view;
-    this.look = look;
+    this.poll = poll;
     const begun = performance.now();
     let delay;
     try {
-      await view.load(look.signal);
-      if (look.signal.aborted) return;
+      await view.load(poll.signal);
+      if (poll.signal.aborted) return;
       this.problem = null;
       this.missing = false;
       this.failures = 0;
-      // Often while something goes on, else less and less; and never more than a fifth of the time.
+      // Frequently while something is running, otherwise less and less, and for at most a fifth of the time.
       this.pause = view.isGoing() ? SHORTEST : Math.min(LONGEST, this.pause * 1.5);
       delay = Math.max(this.pause, 4 * (performance.now() - begun));
     } catch (error) {
-      if (look.signal.aborted) return;
+      if (poll.signal.aborted) return;
       if (error instanceof WrongKey) {
         this.leave("The API key is not right any more.");
         return;
@@ -167,7 +167,7 @@ class App {
         : error.status ? error.message : "The service gave an answer that this page does not understand.";
       if (!error.status && !(error instanceof Unreachable)) console.warn(error);
     }
-    this.look = null;
+    this.poll = null;
     this.show();
     this.after(delay);
   }
@@ -176,7 +176,7 @@ class App {
     return this.busy.has(key);
   }
 
-  // Ask something of the service, and say what came of it.
+  // Send a request, and show its outcome.
   async act(key, request, said) {
     if (this.busy.has(key)) return;
     this.busy.add(key);
@@ -214,7 +214,7 @@ class App {
     this.show();
     const client = new Client(key);
     try {
-      // What cannot stand in a header is no key.
+      // An API key fits into a header.
       if (!/^[\x21-\x7e]+$/.test(key)) throw new WrongKey();
       await client.get("/connections", { limit: 1 });
     } catch (error) {
@@ -243,7 +243,7 @@ class App {
   }
 
   show() {
-    // What loses the focus by being taken away says so in the middle of it: then once more, afterwards.
+    // A removed element fires blur during its removal, so render again afterwards.
     this.stale = true;
     if (this.showing) return;
     this.showing = true;

@@ -1,5 +1,5 @@
-// A page as a tree of plain objects, and the least change that makes the document be like it. What has the focus keeps
-// it, and every text is set as text.
+// A page as a tree of plain objects, and the smallest change of the document to it. The focused element keeps the
+// focus, and every text is set as text.
 
 const SVG = "http://www.w3.org/2000/svg";
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden"]);
@@ -15,7 +15,7 @@ export function h(tag, props, ...children) {
   };
 }
 
-// Have an element's children be those that are wanted.
+// Make the children of an element match the wanted nodes.
 export function patch(parent, wanted) {
   const keyed = new Map();
   const others = [];
@@ -81,7 +81,7 @@ function set(node, name, value, before) {
     node[name] = value;
   } else if (PROPERTIES.has(name)) {
     const wanted = value ?? (name === "value" ? "" : false);
-    // What somebody is typing is theirs.
+    // Do not overwrite the user's input.
     if (node[name] !== wanted && !(name === "value" && node === document.activeElement)) node[name] = wanted;
   } else if (value !== before) {
     if (value === null || value === undefined || value === false) node.removeAttribute(name);

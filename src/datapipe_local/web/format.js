@@ -1,4 +1,4 @@
-// How values are said.
+// Formats of values.
 
 const NUMBER = new Intl.NumberFormat();
 const MOMENT = new Intl.DateTimeFormat(undefined, {
@@ -23,13 +23,13 @@ export function moment(text) {
   return Number.isNaN(time.getTime()) ? String(text) : MOMENT.format(time);
 }
 
-// The same moment, as the service has it.
+// The same time, in the format of the service.
 export function utc(text) {
   const time = new Date(text);
   return Number.isNaN(time.getTime()) ? "" : time.toISOString().replace("T", " ").replace("Z", " UTC");
 }
 
-// How to mark moments on an axis of so many milliseconds.
+// Tick marks of a time axis that spans this number of milliseconds.
 export function tick(time, span) {
   if (span > 2 * 86_400_000) return DAY.format(time);
   return (span > 10 * 60_000 ? TIME : SECOND).format(time);
@@ -44,7 +44,7 @@ export function duration(seconds) {
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 }
 
-// How long a run took; nothing while it goes on.
+// Duration of a finished run.
 export function seconds(run) {
   if (!run.started_at || !run.finished_at) return null;
   const took = (new Date(run.finished_at) - new Date(run.started_at)) / 1000;
@@ -58,7 +58,7 @@ const TONES = {
   SCHEDULED: "waiting", DELAYED: "waiting", NOT_STARTED: "waiting",
 };
 
-// What a status means: good, bad, going, waiting, or quiet.
+// Kind of a status: good, bad, going, waiting, or quiet.
 export function tone(status) {
   return TONES[String(status).toUpperCase()] || "quiet";
 }

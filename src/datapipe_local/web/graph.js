@@ -1,4 +1,4 @@
-// Who depends on whom: columns from left to right, as SVG. Every node is a link, and says what it reads and what reads it.
+// Dependency graph as SVG, in columns from left to right. Every node is a link, with its inputs and outputs as a label.
 
 import { h } from "./dom.js";
 
@@ -8,8 +8,8 @@ const EDGE = 10;
 const PASSED = 4;
 export const MOST = 150;
 
-// nodes: {id, label, title, note, kind, href}; edges: [from, to]. Give where everything stands, and the ways of the edges.
-// An edge that passes a column goes through it at a place of its own, beside the nodes there.
+// nodes: {id, label, title, note, kind, href}; edges: [from, to]. Return the positions of the nodes and the paths of the edges.
+// An edge that crosses a column has a position of its own there.
 export function layout(nodes, edges) {
   const ids = new Set(nodes.map((node) => node.id));
   const known = edges.filter(([from, to]) => ids.has(from) && ids.has(to) && from !== to);
@@ -54,7 +54,7 @@ function group(edges, by, other) {
   return groups;
 }
 
-// The longest way from a source; drafts can go round in circles, which then are cut.
+// Longest path from a source. Drafts can contain cycles, which are cut.
 function depth(id, above, depths) {
   const stack = [[id, false]];
   const open = new Set();
@@ -71,7 +71,7 @@ function depth(id, above, depths) {
   }
 }
 
-// Fewer crossings: each beside the middle of its neighbours, from both sides in turn.
+// Fewer crossings: move each node to the middle of its neighbors, alternating between both sides.
 function order(columns, above, below) {
   for (let turn = 0; turn < 4; turn++) {
     const [sides, sequence] = turn % 2 ? [below, [...columns].reverse()] : [above, columns];
@@ -87,7 +87,7 @@ function order(columns, above, below) {
   }
 }
 
-// Give the part of a graph that some nodes depend on, or that depends on them.
+// Return the nodes that some nodes depend on, or that depend on them.
 export function around(ids, edges) {
   const found = new Set(ids);
   for (const [by, other] of [[1, 0], [0, 1]]) {
@@ -160,7 +160,7 @@ function curve(places) {
   let [x, y] = [first.x + NODE.width, first.middle];
   let path = `M${x} ${y}`;
   others.forEach((place, index) => {
-    // One that leads back, in a circle, goes round.
+    // Edge of a cycle.
     const bend = Math.max(GAP.x / 2, Math.abs(place.x - x) / 2);
     const isLast = index === others.length - 1;
     path += `C${x + bend} ${y} ${place.x - bend} ${place.middle} ${place.x - (isLast ? 1 : 0)} ${place.middle}`;

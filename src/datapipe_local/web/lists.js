@@ -1,10 +1,10 @@
-// Lists of the service, page by page, kept between looks.
+// Lists of the service, loaded page by page and kept between polls.
 
 const PAGE = 100;
 const PAGES_AT_ONCE = 20;
 const AGE_OF_LONG_LISTS = 30_000;
 
-// A whole list, walked in pages of 100; beyond 2,000 entries only when somebody asks for more.
+// A whole list, in pages of 100. More than 2,000 entries are loaded only on request.
 export class Listing {
   constructor(client, path, query = {}) {
     Object.assign(this, { client, path, query, items: [], loaded: false, complete: false });
@@ -12,7 +12,7 @@ export class Listing {
     this.at = -Infinity;
   }
 
-  // Look again; a list of many pages only now and then.
+  // Reload; a list of many pages less frequently.
   async load(signal, shown = () => {}) {
     const isLong = this.items.length > PAGE;
     if (this.loaded && isLong && performance.now() - this.at < AGE_OF_LONG_LISTS) return;
@@ -36,14 +36,14 @@ export class Listing {
     this.at = performance.now();
   }
 
-  // Have the next look go further.
+  // Load more at the next poll.
   extend() {
     this.pages += PAGES_AT_ONCE;
     this.at = -Infinity;
   }
 }
 
-// Runs, the newest first: each look takes the newest page; older ones come when somebody asks for them.
+// Runs, newest first: each poll loads the newest page; older pages are loaded on request.
 export class Runs {
   constructor(client, path, query) {
     Object.assign(this, { client, path, query, items: [], loaded: false, next: null });
@@ -57,7 +57,7 @@ export class Runs {
     const page = await this.client.page(this.path, { ...this.query, limit: 50 }, signal);
     const fresh = new Set(page.items.map((run) => run.id));
     const older = this.items.filter((run) => !fresh.has(run.id));
-    // Nothing in common: there may be others in between.
+    // No common run: runs in between may be missing.
     const meets = this.loaded && older.length < this.items.length;
     const known = older.filter((run) => began(run) <= began(page.items.at(-1)));
     if (meets && known.length) {

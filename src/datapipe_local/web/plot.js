@@ -1,15 +1,15 @@
-// Plots of runs over time, as SVG. What they show stands in the table of runs, too.
+// Plots of runs over time, as SVG. The table of runs contains the same values.
 
 import { h } from "./dom.js";
 import { duration, moment, number, tick, tone, word } from "./format.js";
 
 const HEIGHT = 150;
-// As in the style sheet: between two of them, and what is around each.
+// As in the style sheet: gap between plots, and padding.
 const GAP = 16;
 const FRAME = 34;
 const EDGE = { left: 72, right: 14, top: 12, bottom: 24 };
 
-// points: {at, value, status, id}. Give a figure with one plot.
+// points: {at, value, status, id}. Return a figure with one plot.
 export function plot({ title, points, width, say, kind, steps: stepsTo = ticks, mark: label = say }) {
   const known = points.filter((point) => point.value !== null && point.value !== undefined).sort((a, b) => a.at - b.at);
   if (!known.length) return null;
@@ -46,7 +46,7 @@ export function plot({ title, points, width, say, kind, steps: stepsTo = ticks, 
   );
 }
 
-// What went wrong has another shape, not only another colour.
+// Failures have another shape, not only another color.
 function mark(point, x, y, say) {
   const isBad = tone(point.status) === "bad";
   return h(
@@ -67,7 +67,7 @@ function summary(title, points, say) {
     + (failed ? `; ${number(failed)} failed.` : ".");
 }
 
-// Round values from nothing to just above the greatest.
+// Round values from zero to just above the maximum.
 export function ticks(greatest) {
   if (!(greatest > 0)) return [0, 1];
   const rough = greatest / 3;
@@ -78,7 +78,7 @@ export function ticks(greatest) {
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
 
-// The same for seconds: above a few of them, people count by minutes and hours.
+// The same for seconds: larger values are in minutes and hours.
 export function secondTicks(greatest) {
   const rough = greatest / 3;
   const step = rough > 1 ? STEPS.find((one) => one >= rough) : null;
@@ -86,7 +86,7 @@ export function secondTicks(greatest) {
   return Array.from({ length: Math.ceil(greatest / step - 1e-9) + 1 }, (_, index) => index * step);
 }
 
-// Without what is nothing: 2 min, not 2 min 0 s.
+// Without zero parts: 2 min, not 2 min 0 s.
 function shortDuration(value) {
   return duration(value).replace(/ 0 (s|min)$/, "");
 }
@@ -102,7 +102,7 @@ function anchor(index, count) {
   return index === 0 ? "start" : index === count - 1 ? "end" : "middle";
 }
 
-// Rows and durations of runs, beside each other where there is room; what is still going has neither.
+// Rows and durations of finished runs, side by side if there is space.
 export function plots(runs, { width, rows, seconds }) {
   const points = (value) => runs.filter((run) => run.started_at).map((run) => ({
     id: run.id, at: new Date(run.started_at).getTime(), value: value(run), status: run.status || "",

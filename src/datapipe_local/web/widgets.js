@@ -1,4 +1,4 @@
-// What the views are made of.
+// Widgets of the views.
 
 import { h } from "./dom.js";
 import { moment, number, plural, tone, utc, word } from "./format.js";
@@ -24,7 +24,7 @@ export function cron(expression) {
   return h("code", { class: "whole", title: "A cron expression, in UTC" }, expression);
 }
 
-// A button for something that is asked of the service. While it is under way it can't be pressed again, but keeps the focus.
+// Button for a request. It is inactive during the request, but keeps the focus.
 export function button(text, { busy = false, label, onclick, kind = "" }) {
   return h(
     "button",
@@ -44,7 +44,7 @@ export function runNow(app, { name, path, busyKey }) {
   });
 }
 
-// A table. Each column: label, cell(row), and class. Narrow screens show a row as a card, so the roles are said.
+// A table. Each column: label, cell(row), and class. Narrow screens show a row as a card, so the roles are explicit.
 export function table({ caption, columns, rows, key, empty }) {
   if (!rows.length) return empty;
   return h(
@@ -79,7 +79,7 @@ export function loading() {
   return h("p", { class: "loading", role: "status" }, "Loading…");
 }
 
-// Terms and what they are; those without a value are left out.
+// Description list without empty values.
 export function facts(entries) {
   const known = entries.filter(([, value]) => value !== null && value !== undefined && value !== "");
   return h("dl", { class: "facts" }, known.map(([term, value]) => h("div", { key: term }, h("dt", null, term), h("dd", null, value))));
@@ -98,7 +98,7 @@ export function section(title, ...content) {
   return h("section", { "aria-labelledby": id, key: id }, h("h2", { id }, title), content);
 }
 
-// A filter and pages over what has been loaded, so that thousands of rows stay usable.
+// Filter and pages for loaded rows, so that thousands of rows stay usable.
 export class Browser {
   constructor(app, { filter = "", text }) {
     Object.assign(this, { app, filter, text, page: 0 });
@@ -113,7 +113,7 @@ export class Browser {
     });
   }
 
-  // The rows of the page that is shown.
+  // Rows of the current page.
   rows(items) {
     const all = this.matching(items);
     const last = Math.max(0, Math.ceil(all.length / ROWS) - 1);
@@ -137,7 +137,7 @@ export class Browser {
     );
   }
 
-  // Where one is, and the way on.
+  // Position, and links to other pages.
   pager(items, listing = null) {
     const count = this.matching(items).length;
     const first = count ? this.page * ROWS + 1 : 0;
@@ -160,7 +160,7 @@ export class Browser {
   }
 }
 
-// The way to older runs.
+// Button for older runs.
 export function olderRuns(app, runs) {
   if (runs.complete) return h("p", { class: "note" }, `${plural(runs.items.length, "run")} in all.`);
   return h(

@@ -122,7 +122,7 @@ def test_changed_cursor_type_forces_full_load_unless_protected(home: Home) -> No
     assert home.rows("FROM {{raw.shop.closed}}") == [(1, 10)]
     # Without the cursor column, there is no way to select new rows.
     home.write("open", {"id": 2})
-    assert "There is no column 'at' to tell by what is new" in home.failure("open")
+    assert "There is no column 'at', which is the incremental pointer or part of the key" in home.failure("open")
     assert home.rows("SELECT id FROM {{raw.shop.open}}") == [(2,)]
 
 
@@ -205,8 +205,8 @@ def test_invalid_options_are_refused(home: Home) -> None:
     home.write("people", {"id": 1, "at": 1, "tags": ["t"]})
     home.run("people")
     for option, value, says in (
-        ("hashed_columns", ["at"], "'at' tells what is new"),
-        ("excluded_columns", ["AT"], "'at' tells what is new"),
+        ("hashed_columns", ["at"], "'at' is the incremental pointer"),
+        ("excluded_columns", ["AT"], "'at' is the incremental pointer"),
         ("enabled_history_table", True, "shop.people_history is the place of"),
         ("excluded_substreams", ["tags"], "the stream has no substream 'tags'"),
     ):

@@ -213,9 +213,7 @@ def test_rows_with_equal_or_null_keys(home: Home) -> None:
     sync_id = home.create(source_id="odd", object_type_id="odd")
     assert home.run(sync_id) == (4, 3, 3, 2, 1)
     assert sorted(line["name"] for line in home.lines("odd.jsonl")) == ["a", "d|e"]
-    assert list(home.failures(sync_id).values()) == [
-        "The key column id is null, so that the record cannot be told from others."
-    ]
+    assert list(home.failures(sync_id).values()) == ["The key column id is null, so that the record has no key."]
 
 
 def test_without_a_key_each_row_is_a_record(home: Home) -> None:

@@ -574,7 +574,7 @@ def test_a_thousand_streams(browser: Chrome, service: LocalService, data: Path) 
     assert len(lists) == 11
     # The overview states which resources it checked.
     go(browser, service)
-    until(browser, lambda: "the first 100 of all else" in "".join(texts(browser, ".fine")))
+    until(browser, lambda: "the first 100 of all other resources" in "".join(texts(browser, ".fine")))
 
 
 @pytest.mark.slow

@@ -53,9 +53,9 @@ SettingsObject = Annotated[JsonObject, AfterValidator(_check_depth)]
 
 def _documented(schema: dict[str, Any]) -> None:
     """Add constraints to the schema that the service validates on its own, to return its own error messages."""
-    told = {"name": {"pattern": _NAME}, "sql_template": {"minLength": 1, "maxLength": LONGEST}}
+    constraints = {"name": {"pattern": _NAME}, "sql_template": {"minLength": 1, "maxLength": LONGEST}}
     for name, field in schema.get("properties", {}).items():
-        field.update(told.get(name, {}))
+        field.update(constraints.get(name, {}))
 
 
 #: Configuration of bodies with a name or SQL.

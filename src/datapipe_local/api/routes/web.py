@@ -41,7 +41,7 @@ _HEADERS = {
 }
 _NOT_MODIFIED = 304
 _PAGE = "index.html"
-#: Attribute that tells the script if there is a control plane. A trial request would log an error in the browser.
+#: Attribute that shows the script if there is a control plane. A trial request would log an error in the browser.
 _CONTROL_OFF, _CONTROL_ON = b'data-control="off"', b'data-control="on"'
 
 

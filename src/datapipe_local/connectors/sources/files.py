@@ -53,7 +53,7 @@ class FileOrigin(Strict):
         elif not is_archive(self.declared):
             raise ValueError(f"the format of {self.declared!r} is not known by its name: give `format`")
         elif self.options:
-            raise ValueError("give `format`, too: it tells which options there are")
+            raise ValueError("give `format`, too: it determines the options")
         if self.within is not None and not is_archive(self.declared):
             raise ValueError("`within` is for archives: give a `file` or `files` that ends with .zip")
         return self
@@ -185,7 +185,7 @@ class FilesSource:
             )
         ((name, readable),) = found
         if readable.stat().st_size == 0:
-            raise RunError(f"The source file {path} is empty: it tells no columns.")
+            raise RunError(f"The source file {path} is empty: it has no columns.")
         kind = wanted.known_format or str(format_of(name))
         scan = Scan(FORMATS[kind].reader, readable, wanted.reader_options(kind))
         return Fetched(str(path), scan.stamped(), path.stat().st_size)

@@ -183,4 +183,4 @@ def found(columns: Sequence[Typed], name: str) -> Typed:
     for column in columns:
         if column.name.lower() == name.lower():
             return column
-    raise WarehouseError(f"There is no column {name[:100]!r} to tell by what is new")
+    raise WarehouseError(f"There is no column {name[:100]!r}, which is the incremental pointer or part of the key")

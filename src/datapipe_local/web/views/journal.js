@@ -8,7 +8,7 @@ import { badge, Browser, empty, heading, link, loading, table, time } from "../w
 const AT_ONCE = 500;
 const PLACES = { elt_stream: "/streams/", transform: "/transforms/", orchestration: "/orchestrations/", reverse_etl: "/reverse/" };
 
-// A part of the journal, from its end; the service gives it from a number on, and says how many follow.
+// The end of the journal. The service returns entries after a number, and the number of remaining entries.
 class Tail {
   constructor(client, kind) {
     Object.assign(this, { client, kind, items: [], loaded: false, complete: true, wanted: AT_ONCE });
@@ -20,7 +20,7 @@ class Tail {
       Object.assign(this, { items: [], loaded: true, complete: true });
       return;
     }
-    // Numbers are given without a gap, but for what was taken back: then there are some more, or fewer.
+    // Numbers have gaps only after rollbacks, so the number of entries is approximate.
     const start = first.data[0].seq + first.total - 1 - this.wanted;
     const items = [];
     let after = Math.max(0, start);

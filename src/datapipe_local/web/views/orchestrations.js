@@ -1,4 +1,4 @@
-// Orchestrations: what runs together.
+// Orchestrations and their runs.
 
 import { part } from "../api.js";
 import { h } from "../dom.js";

@@ -1,4 +1,4 @@
-// What there is, what needs somebody, and what ran last.
+// Resources, failures and the latest runs.
 
 import { part } from "../api.js";
 import { h } from "../dom.js";
@@ -38,7 +38,7 @@ export function overview(app) {
       const nothing = pages.every((page) => !page.items.length);
       return [
         heading("Overview"),
-        nothing ? empty("There is nothing here yet.", "Give the home a seed: datapipe-local init --home DIR --seed FILE. What can stand in it is told by the documentation.") : null,
+        nothing ? empty("There is nothing here yet.", "Give the home a seed: datapipe-local init --home DIR --seed FILE. The documentation describes seeds.") : null,
         h("ul", { class: "tiles" }, KINDS.map((kind, index) => h(
           "li", { key: kind.to },
           link(kind.to, [
@@ -49,7 +49,7 @@ export function overview(app) {
         nothing ? null : section("Needs attention", things.length
           ? h("ul", { class: "attention" }, things.map((one) => h("li", { key: one.to }, badge("FAILED"), link(one.to, one.name), h("span", { class: "note" }, one.why))))
           : h("p", { class: "fine" }, badge("Ok", "good"), everything(pages)
-            ? "Nothing has failed." : `Nothing has failed of what is looked at here: the first ${MOST_COUNTED} of reverse ETL, the first 100 of all else.`)),
+            ? "Nothing has failed." : `No failures among the first ${MOST_COUNTED} reverse ETL syncs and the first 100 of all other resources.`)),
         runs.length ? section("Latest orchestration runs", orchestrationRuns(
           runs, new Map(pages[4].items.map((one) => [one.id, one.name])), "Latest orchestration runs",
         )) : null,
@@ -77,7 +77,7 @@ export function overview(app) {
   }
 }
 
-// Whether all that there is was looked at.
+// True if the page has loaded all resources.
 function everything(pages) {
   return pages.every((page) => page.next === null) && pages[5].items.length <= MOST_COUNTED;
 }

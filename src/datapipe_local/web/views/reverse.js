@@ -1,4 +1,4 @@
-// Reverse ETL: syncs, their runs, and the records that destinations refused.
+// Reverse ETL: syncs, runs and failed records.
 
 import { part } from "../api.js";
 import { h } from "../dom.js";
@@ -30,8 +30,8 @@ function destination(one) {
   return [one.destination_connection_id, h("span", { class: "note" }, ` (${one.destination_integration_id})`)];
 }
 
-// The newest run and the number of failures of the syncs that are shown: the service tells them one by one.
-async function looked(client, syncs, seen, signal) {
+// Load the newest run and the number of failed records of each shown sync.
+async function loadLatest(client, syncs, seen, signal) {
   const ahead = [...syncs];
   const next = async () => {
     for (let one = ahead.pop(); one; one = ahead.pop()) {
@@ -62,7 +62,7 @@ export function reverseSyncs(app, _, query) {
     isGoing: () => shown().some((one) => isGoing(latest(one).run.status)),
     async load(signal) {
       await list.load(signal, app.show);
-      await looked(app.client, shown(), seen, signal);
+      await loadLatest(app.client, shown(), seen, signal);
     },
     moved: () => app.again(300),
     render() {

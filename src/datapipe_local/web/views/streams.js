@@ -27,7 +27,7 @@ export function streams(app, _, query) {
       await Promise.all([list.load(signal, app.show), syncs.load(signal)]);
       await states.load(shown(), signal);
     },
-    // Another page has other syncs.
+    // Another page contains streams of other syncs.
     moved: () => app.again(300),
     render() {
       if (!list.loaded && !list.items.length) return [heading("Streams"), loading()];
@@ -55,7 +55,7 @@ function schemaOf(syncs, id) {
   return (sync && sync.destination_schema_name) || id;
 }
 
-// The state of streams, which the service tells by sync.
+// State of the streams, from the status of their syncs.
 export class States {
   constructor(client) {
     Object.assign(this, { client, bySync: new Map() });
@@ -80,7 +80,7 @@ export class States {
         try {
           answer = await this.client.get(`/elt_syncs/${part(id)}/status`, {}, signal);
         } catch (error) {
-          // It was deleted in the meantime: the list will say so.
+          // The sync was deleted in the meantime; the next list shows that.
           if (error.status === 404) continue;
           throw error;
         }

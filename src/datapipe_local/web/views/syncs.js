@@ -54,7 +54,7 @@ function source(one) {
   return [one.source_connection_id, h("span", { class: "note" }, ` (${one.source_integration_id})`)];
 }
 
-// RUNNING means that it is in use, not that something is going on.
+// RUNNING means that the sync is enabled and has had runs, not that a run is active.
 export function syncBadge(sync) {
   return badge(sync.status, sync.status === "RUNNING" ? "good" : sync.status === "NOT_STARTED" ? "quiet" : undefined);
 }

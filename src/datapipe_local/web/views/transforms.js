@@ -9,7 +9,7 @@ import { badge, Browser, button, empty, facts, heading, link, loading, section, 
 import { nameOf } from "./reverse.js";
 import { scheduleOf } from "./syncs.js";
 
-// What SQL calls a transform.
+// Reference of a transform in SQL.
 export function tagOf(one) {
   return ["model", ...(one.folder_path || "").split("/").filter(Boolean), one.name].join(".");
 }
@@ -33,7 +33,7 @@ function state(one) {
   return badge(one.status);
 }
 
-// Everything that transforms read and that reads them: nodes and edges.
+// Nodes and edges of all inputs and outputs of transforms.
 export function dependencies(transforms, streams, schemas, syncs) {
   const nodes = new Map();
   const edges = [];
@@ -89,7 +89,7 @@ class World {
   async load(signal) {
     await this.transforms.load(signal, this.app.show);
     const others = [this.streams, this.syncs, this.reverse];
-    // They only give names and ends to the graph.
+    // They only add names and end nodes to the graph.
     if (!this.isGoing() || others.some((one) => !one.loaded)) await Promise.all(others.map((one) => one.load(signal)));
   }
 
@@ -103,7 +103,7 @@ class World {
   }
 
   draw({ nodes, edges }, current = null) {
-    if (!nodes.length) return empty("There are too many transforms to know who depends on whom.");
+    if (!nodes.length) return empty("There are too many transforms to show their dependencies.");
     const drawn = edges.filter(([from, to]) => from !== to);
     return graph(nodes, drawn, {
       label: `Graph: ${plural(nodes.length, "item")}, ${plural(drawn.length, "dependency", "dependencies")}`,
@@ -161,7 +161,7 @@ function reads(one) {
   return tags.flatMap((tag, index) => [index ? ", " : null, h("code", { key: tag }, tag)]);
 }
 
-// All of it, or what has to do with those that the filter leaves, as far as that can be looked at.
+// The whole graph, or the neighborhood of the filtered transforms, if it is small enough.
 function picture(world, browser) {
   const all = world.everything();
   const matching = browser.matching(world.transforms.items);
@@ -216,7 +216,7 @@ export function transform(app, [id]) {
         one.documentation ? h("p", { class: "prose" }, one.documentation) : null,
         section("Who depends on whom",
           !world.transforms.loaded ? loading()
-            : seen.size > MOST ? empty(`${number(seen.size)} items have to do with it: too many for a picture.`)
+            : seen.size > MOST ? empty(`${number(seen.size)} related items are too many for a graph.`)
               : [legend(), world.draw({
                 nodes: all.nodes.filter((node) => seen.has(node.id)), edges: all.edges.filter(([from, to]) => seen.has(from) && seen.has(to)),
               }, `t:${id}`)]),

@@ -471,11 +471,12 @@ def test_unknown_run_outcome_is_skipped_only_by_never_fail(
 ) -> None:
     end = WaitOutcome(reason, RunRef("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is away")
     event = {"status": "success", "check": Check("it is away", is_met=True, ends=(end,)).as_dict()}
-    for flags, raised in (
+    cases: list[tuple[dict[str, Any], type[Exception]]] = [
         ({}, expected),
         ({"soft_fail": True}, expected),
         ({"never_fail": True}, AirflowSkipException),
-    ):
+    ]
+    for flags, raised in cases:
         sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, **flags)
         with pytest.raises(raised):
             sensor.execute_complete({}, json.loads(json.dumps(event)))

@@ -6,8 +6,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
-from airflow_provider_datapipe.api.canonical import DEEPEST, NotCanonicalError, canonical, parse
+from airflow_provider_datapipe.api.canonical import NotCanonicalError, canonical, parse
 from airflow_provider_datapipe.api.errors import ConfigurationError, InvalidInputError
+from airflow_provider_datapipe.api.models.formats.strict_json import DEEPEST
 
 #: File formats by file name suffix.
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}

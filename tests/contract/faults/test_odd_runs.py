@@ -157,7 +157,7 @@ def planned() -> Runs:
     return [orchestration("planned", "NOT_STARTED", -24)]
 
 
-LISTS = {
+LISTS: dict[type[Any], tuple[str, dict[str, str]]] = {
     OrchestrationRunSensor: ("orchestration_runs", {"orchestration_id": "o"}),
     ReverseEtlRunSensor: ("reverse_etl_sync_runs", {"reverse_etl_sync_id": "r"}),
     EltStreamRunSensor: ("elt_stream_runs", {"stream_id": "s"}),

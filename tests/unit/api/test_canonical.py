@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.api.canonical import DEEPEST, NotCanonicalError, canonical, parse
+from airflow_provider_datapipe.api.canonical import NotCanonicalError, canonical, parse
 from airflow_provider_datapipe.api.models.formats import strict_json
+from airflow_provider_datapipe.api.models.formats.strict_json import DEEPEST
 from datapipe_local.common.canonical import is_canonical
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

@@ -218,7 +218,7 @@ STORED: dict[str, tuple[str | bytes, dict[str, Any], list[tuple[Any, ...]]]] = {
         {},
         [("2020-01-05 10:00:00", 1), ("2020-01-05 10:00:00+02", 2)],
     ),
-    "hexadecimal": ("a,b\n0x10,x\n6.5,y\n", {}, [("0x10", "x"), ("6.5", "y")]),
+    "hexadecimal": ("a,b,c,d\n0x10,x,1.5,7\n6.5,y,,8\n", {}, [("0x10", "x", 1.5, 7), ("6.5", "y", None, 8)]),
     **{
         f"word among days of the format {form}": (
             "a,b\n13/01/2020,1\nepoch,2\n",

@@ -58,7 +58,9 @@ class Marks(NamedTuple):
 _NO_MARKS = Marks()
 
 
-def changes(text: str, kind: str, formats: Mapping[str, str], marks: Marks = _NO_MARKS) -> str | None:
+def changes(
+    text: str, kind: str, formats: Mapping[str, str], marks: Marks = _NO_MARKS, *, finds_misfits: bool = False
+) -> str | None:
     """
     Return the condition under which a type changes the text of a column; None if it never does.
 
@@ -67,6 +69,8 @@ def changes(text: str, kind: str, formats: Mapping[str, str], marks: Marks = _NO
     :param kind: The type.
     :param formats: The time formats that DuckDB has detected, or that the user sets.
     :param marks: The separators in numbers.
+    :param finds_misfits: The condition is true for text that is not a number, such as 0x10, for which DuckDB detects
+        DOUBLE if it precedes a decimal. Otherwise DuckDB raises an error for such text.
     """
     if kind in _INTEGERS:
         # Fractions, leading zeros, signs, exponents, and prefixes such as 0x.
@@ -74,9 +78,11 @@ def changes(text: str, kind: str, formats: Mapping[str, str], marks: Marks = _NO
         return _or(f"CAST(CAST({plain} AS {kind}) AS VARCHAR) <> {plain}", _ungrouped(text, marks))
     if kind == "DOUBLE":
         plain = _plain(text, marks)
+        value = f"{'TRY_CAST' if finds_misfits else 'CAST'}({plain} AS DOUBLE)"
         return _or(
             f"(length({plain}) > 15 AND regexp_full_match({plain}, '[+-]?[0-9]+'))"
-            f" OR (isinf(CAST({plain} AS DOUBLE)) AND NOT contains(lower({text}), 'inf'))",
+            f" OR (isinf({value}) AND NOT contains(lower({text}), 'inf'))",
+            f"({plain} IS NOT NULL AND {value} IS NULL)" if finds_misfits else "",
             _ungrouped(text, marks),
         )
     if form := _format(kind, formats):

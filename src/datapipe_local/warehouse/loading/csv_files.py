@@ -293,7 +293,8 @@ def _with_common_types(cursor: duckdb.DuckDBPyConnection, files: list[_File]) ->
 
 def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, file: _File, attempt: _Attempt) -> _File:
     """Return the file with text as the type of each column whose detected type changes a value."""
-    guards = _guards(scan, file, "trim({})")
+    # Types that the user's sample determines must fit all values.
+    guards = _guards(scan, file, "trim({})", finds_misfits="sample_size" not in scan.options)
     if not guards:
         return file
     kinds = dict(zip(file.dialect.names, file.types, strict=True))
@@ -305,16 +306,17 @@ def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, file: _File, attempt: 
     return replace(file, types=tuple(kinds.values()))
 
 
-def _guards(scan: Scan, file: _File, text: str = "{}") -> dict[str, str]:
+def _guards(scan: Scan, file: _File, text: str = "{}", *, finds_misfits: bool = False) -> dict[str, str]:
     """
     Return the conditions under which the detected types of columns change a value.
 
     :param text: The SQL of a column's text, with a placeholder for its name.
+    :param finds_misfits: See :func:`.csv_exact.changes`.
     """
     given = {name.lower() for name in scan.options.get("types", {})}
     formats, marks = _formats(scan, file), _marks(scan)
     found = {
-        name: csv_exact.changes(text.format(quoted(name)), kind, formats, marks)
+        name: csv_exact.changes(text.format(quoted(name)), kind, formats, marks, finds_misfits=finds_misfits)
         for name, kind in zip(file.dialect.names, file.types, strict=True)
         if name.lower() not in given
     }

@@ -8,13 +8,13 @@ from typing import Any
 CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     "poll_interval": {
         "label": "Poll interval (s)",
-        "description": "Seconds between two looks at a run, where an operator does not say otherwise. Empty: as "
+        "description": "Seconds between two polls of a run, where an operator does not say otherwise. Empty: as "
         "often as the earlier runs of the same thing suggest.",
         "schema": {"type": ["number", "null"], "default": None, "exclusiveMinimum": 0},
     },
     "max_poll_interval": {
         "label": "Longest poll interval (s)",
-        "description": "The most seconds between two looks at a run, where there is no fixed poll interval.",
+        "description": "The most seconds between two polls of a run, where there is no fixed poll interval.",
         "schema": {"type": ["number", "null"], "default": 60, "minimum": 2},
     },
     "defer_after": {

@@ -117,7 +117,7 @@ def test_a_connection_is_authorized_again(service: LocalService, tmp_path: Path)
     service.reset()
     Api(service).client.delete("/elt_syncs/shop").raise_for_status()
     Api(service).client.delete("/connections/data").raise_for_status()
-    with pytest.raises(BridgeError, match="Connection data is gone"):
+    with pytest.raises(BridgeError, match="Connection data no longer exists"):
         run(sensor(made))
 
 

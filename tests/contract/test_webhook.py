@@ -134,7 +134,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=scaled(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(JSON, min_size=1, max_size=20))
 def test_random_payloads_match_reference_signatures(service: LocalService, payloads: list[Any]) -> None:
     """

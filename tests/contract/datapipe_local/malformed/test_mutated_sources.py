@@ -69,7 +69,7 @@ def sheets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sheets]:
 
 
 def test_mutated_csv_file_is_right_or_fails(sheets: Sheets) -> None:
-    @settings(max_examples=scaled(50), print_blob=True)
+    @settings(max_examples=scaled(30), print_blob=True)
     @given(file=csv_files(), data=st.data())
     def loads(file: CsvFile, data: st.DataObject) -> None:
         changed, delimiter = data.draw(mutated(file.content)), DELIMITERS[file.delimiter]
@@ -80,7 +80,7 @@ def test_mutated_csv_file_is_right_or_fails(sheets: Sheets) -> None:
 
 
 def test_mutated_csv_file_without_options(sheets: Sheets) -> None:
-    @settings(max_examples=scaled(40), print_blob=True)
+    @settings(max_examples=scaled(25), print_blob=True)
     @given(file=csv_files(), data=st.data())
     def loads(file: CsvFile, data: st.DataObject) -> None:
         changed = data.draw(mutated(file.content))
@@ -96,7 +96,7 @@ def test_mutated_csv_file_without_options(sheets: Sheets) -> None:
 
 
 def test_mutated_jsonl_file_is_right_or_fails(sheets: Sheets) -> None:
-    @settings(max_examples=scaled(50), print_blob=True)
+    @settings(max_examples=scaled(30), print_blob=True)
     @given(content=jsonl_files(), data=st.data())
     def loads(content: bytes, data: st.DataObject) -> None:
         changed = data.draw(mutated(content))

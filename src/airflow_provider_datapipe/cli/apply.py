@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from airflow_provider_datapipe.cli.command import Command, Option, whole_seconds
+from airflow_provider_datapipe.cli.files import DELETE_ORPHANS, RESEND
 from airflow_provider_datapipe.cli.interruption import stopped_as_by_hand
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
-from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS, RESEND
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
 
 

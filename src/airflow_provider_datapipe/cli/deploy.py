@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from airflow_provider_datapipe.cli.command import Command, Option, seconds, some_seconds
+from airflow_provider_datapipe.cli.files import DELETE_ORPHANS, FOLDER_PATH, RESEND
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
-from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS, FOLDER_PATH, RESEND
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
 
 

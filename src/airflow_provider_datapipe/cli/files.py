@@ -1,43 +1,72 @@
-"""Atomic file writes."""
+"""Files that commands write, and the options for files with a desired state."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_datapipe.cli.command import CommandError
+from airflow_provider_datapipe.cli.command import CommandError, Option
+from airflow_provider_datapipe.cli.service import service_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from airflow_provider_datapipe.cli.service import Service
+
+T = TypeVar("T")
+
+#: Options of all commands for workspace files.
+WORKSPACE = Option.of(
+    "--workspace", metavar="FILE", help="the YAML file of orchestrations, ELT syncs and reverse ETL syncs"
+)
+#: Options of all commands for transforms.
+TRANSFORMS = Option.of("--transforms", metavar="FOLDER", help="the folder of SQL files")
+FOLDER_PATH = Option.of(
+    "--folder-path",
+    metavar="PATH",
+    default="",
+    help="the folder of the service that all of them are in or below (default: files say all folders)",
+)
+DELETE_ORPHANS = Option.of(
+    "--delete-orphans", action="store_true", help="delete what the service holds there, and no file says"
+)
+#: Option of all commands that change schedules.
+RESEND = Option.of(
+    "--resend", action="store_true", help="send also schedules that the service does not show, and can't be compared"
+)
+
+
+def for_each_given(
+    options: argparse.Namespace, purpose: str, parts: Mapping[str, Callable[[argparse.Namespace, Service], T]]
+) -> list[T]:
+    """
+    Return the results of the parts of a command whose files are given.
+
+    :param options: parsed options.
+    :param purpose: end of the message if no files are given.
+    :param parts: function of each part, by the name of its option.
+    :raises CommandError: if no files are given.
+    """
+    given = [part for name, part in parts.items() if getattr(options, name) is not None]
+    if not given:
+        raise CommandError(f"give --workspace or --transforms, so that it is known {purpose}.")
+    with service_of(options) as service:
+        return [part(options, service) for part in given]
 
 
 def write(path: Path, text: str) -> None:
     """
-    Write a file atomically, because a DAG processor may read it at any time.
+    Write a file atomically.
 
-    :param path: path of the file.
-    :param text: content, written as UTF-8.
     :raises CommandError: if the file can't be written.
     """
+    from airflow_provider_datapipe.pipelines.atomic_write import write_atomically
+
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            try:
-                file.write(text)
-                file.flush()
-                os.fchmod(file.fileno(), path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        write_atomically(path, text)
     except OSError as error:
         raise CommandError(f"{path} can't be written: {error.strerror or error}.") from None
     except UnicodeEncodeError as error:
         wrong = ascii(error.object[error.start : error.end])
         raise CommandError(f"{path} can't be written: no text in UTF-8 has {wrong} in it.") from None
-
-
-def _umask() -> int:
-    # The umask can only be read by setting it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -6,30 +6,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.cli import workspace
-from airflow_provider_datapipe.cli.command import Command, CommandError, Option
+from airflow_provider_datapipe.cli.command import Command
+from airflow_provider_datapipe.cli.files import DELETE_ORPHANS, FOLDER_PATH, TRANSFORMS, WORKSPACE, for_each_given
 from airflow_provider_datapipe.cli.output import EXIT_ZERO, FORMAT, PLAN_STATUSES, show_plan
-from airflow_provider_datapipe.cli.service import OPTIONS, service_of
+from airflow_provider_datapipe.cli.service import OPTIONS
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.cli.service import Service
     from airflow_provider_datapipe.pipelines.plan import Plan
-
-#: Options of all commands for transforms.
-TRANSFORMS = Option.of("--transforms", metavar="FOLDER", help="the folder of SQL files")
-FOLDER_PATH = Option.of(
-    "--folder-path",
-    metavar="PATH",
-    default="",
-    help="the folder of the service that all of them are in or below (default: files say all folders)",
-)
-DELETE_ORPHANS = Option.of(
-    "--delete-orphans", action="store_true", help="delete what the service holds there, and no file says"
-)
-#: Option of all commands that change schedules.
-RESEND = Option.of(
-    "--resend", action="store_true", help="send also schedules that the service does not show, and can't be compared"
-)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,15 +25,15 @@ def run(options: argparse.Namespace) -> int:
     """
     from airflow_provider_datapipe.pipelines.plan import combined
 
-    if options.transforms is None and options.workspace is None:
-        raise CommandError("give --workspace or --transforms, so that it is known what the service is to hold.")
-    plans = []
-    with service_of(options) as service:
-        if options.workspace is not None:
-            plans.append(workspace.plan(options, service))
-        if options.transforms is not None:
-            plans.append(_transforms(options, service))
-    return show_plan(combined(plans), options)
+    parts = {"workspace": _workspace, "transforms": _transforms}
+    return show_plan(combined(for_each_given(options, "what the service is to hold", parts)), options)
+
+
+def _workspace(options: argparse.Namespace, service: Service) -> Plan:
+    from airflow_provider_datapipe.pipelines.workspace.document import read
+    from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
+
+    return make_plan(service, read(Path(options.workspace)), delete_orphans=options.delete_orphans).plan
 
 
 def _transforms(options: argparse.Namespace, service: Service) -> Plan:
@@ -63,7 +47,7 @@ def _transforms(options: argparse.Namespace, service: Service) -> Plan:
 COMMAND = Command(
     "plan",
     "show what would have to be done so that the service holds what files say",
-    (*OPTIONS, TRANSFORMS, workspace.WORKSPACE, FOLDER_PATH, DELETE_ORPHANS, FORMAT, EXIT_ZERO),
+    (*OPTIONS, TRANSFORMS, WORKSPACE, FOLDER_PATH, DELETE_ORPHANS, FORMAT, EXIT_ZERO),
     run,
     PLAN_STATUSES,
 )

@@ -6,11 +6,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.cli import workspace
-from airflow_provider_datapipe.cli.command import Command, CommandError, Option
+from airflow_provider_datapipe.cli.command import Command, Option
+from airflow_provider_datapipe.cli.files import FOLDER_PATH, TRANSFORMS, WORKSPACE, for_each_given, write
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
-from airflow_provider_datapipe.cli.plan import FOLDER_PATH, TRANSFORMS
-from airflow_provider_datapipe.cli.service import OPTIONS, service_of
+from airflow_provider_datapipe.cli.service import OPTIONS
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.cli.service import Service
@@ -26,25 +25,50 @@ def run(options: argparse.Namespace) -> int:
     """
     from airflow_provider_datapipe.pipelines.plan import combined_reports
 
-    if options.transforms is None and options.workspace is None:
-        raise CommandError("give --workspace or --transforms, so that it is known what is to be written.")
-    reports = []
-    with service_of(options) as service:
-        if options.workspace is not None:
-            reports.append(workspace.pull(options, service))
-        if options.transforms is not None:
-            reports.append(_transforms(options, service))
-    return show_report(combined_reports(reports), options)
+    parts = {"workspace": _workspace, "transforms": _transforms}
+    return show_report(combined_reports(for_each_given(options, "what is to be written", parts)), options)
+
+
+def _workspace(options: argparse.Namespace, service: Service) -> Report:
+    """Write the service's resources to the file."""
+    from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
+    from airflow_provider_datapipe.pipelines.workspace.document import text_of
+    from airflow_provider_datapipe.pipelines.workspace.pulling import pull as pulled_by
+
+    path = Path(options.workspace)
+    there = text_of(path) if path.exists() else None
+    pulled = pulled_by(service, there, str(path))
+    unsaid = (
+        "Settings may hold secrets, and are never written. The service holds some that the file does not say: "
+        f"{', '.join(pulled.unsaid)}."
+    )
+    without = (
+        "The service does not show some schedules, so the file does not contain them. Add those that you know: "
+        f"{', '.join(pulled.without_schedule)}."
+    )
+    warnings = (*((unsaid,) if pulled.unsaid else ()), *((without,) if pulled.without_schedule else ()))
+    if there is None:
+        result = Result.CREATED
+    elif pulled.text == there:
+        result = Result.UNCHANGED
+    elif options.force:
+        result = Result.UPDATED
+    else:
+        why = "it says something else than the service holds: `plan` tells what; --force has it overwritten"
+        return Report((Done("workspace", str(path), Result.FAILED, why),), warnings)
+    if result is not Result.UNCHANGED:
+        write(path, pulled.text)
+    return Report((Done("workspace", str(path), result),), warnings)
 
 
 def _transforms(options: argparse.Namespace, service: Service) -> Report:
     from airflow_provider_datapipe.pipelines.transforms.files import read_files
-    from airflow_provider_datapipe.pipelines.transforms.pulling import pull_transforms, write
+    from airflow_provider_datapipe.pipelines.transforms.pulling import pull_transforms, write_files
 
     folder = Path(options.transforms)
     files = read_files(folder, may_be_empty=True)
     pulled = pull_transforms(service, files, folder_path=options.folder_path)
-    return write(folder, pulled, force=options.force, delete=options.delete_orphans)
+    return write_files(folder, pulled, force=options.force, delete=options.delete_orphans)
 
 
 COMMAND = Command(
@@ -53,7 +77,7 @@ COMMAND = Command(
     (
         *OPTIONS,
         TRANSFORMS,
-        workspace.WORKSPACE,
+        WORKSPACE,
         FOLDER_PATH,
         Option.of("--force", action="store_true", help="overwrite files that say something else"),
         Option.of("--delete-orphans", action="store_true", help="delete files of what the service does not hold"),

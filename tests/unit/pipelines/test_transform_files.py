@@ -20,7 +20,7 @@ from airflow_provider_datapipe.pipelines.transforms.direct_names import named_di
 from airflow_provider_datapipe.pipelines.transforms.files import parse_files, path_for, read_files, wanted
 from airflow_provider_datapipe.pipelines.transforms.front_matter import TransformFileError, parse, render
 from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
-from airflow_provider_datapipe.pipelines.transforms.pulling import Pulled, pull_transforms, write
+from airflow_provider_datapipe.pipelines.transforms.pulling import Pulled, pull_transforms, write_files
 from tests.unit.runs.model_service import ModelService, page, transform
 
 T = TypeVar("T")
@@ -149,7 +149,7 @@ def test_a_link_to_a_file_stays_one(tmp_path: Path) -> None:
     pulled = pull_transforms(Service([held | more]), [])
     (tmp_path / "real").write_text("")
     (tmp_path / "a.sql").symlink_to(tmp_path / "real")
-    write(tmp_path, pulled)
+    write_files(tmp_path, pulled)
     assert (tmp_path / "a.sql").is_symlink()
     assert (tmp_path / "real").read_text() == pulled.texts["a.sql"]
 
@@ -184,7 +184,7 @@ def test_nothing_is_written_where_a_link_leads_out_of_the_folder(tmp_path: Path,
     folder.mkdir()
     (folder / link).symlink_to(outside / "key" if link == "a.sql" else outside)
     with pytest.raises(TransformFileError, match="a link stands in its way: nothing was written"):
-        write(folder, pulled, force=True)
+        write_files(folder, pulled, force=True)
     assert [each.name for each in folder.iterdir()] == [link]
     assert [each.name for each in outside.iterdir()] == ["key"]
     assert (outside / "key").read_text() == "precious"

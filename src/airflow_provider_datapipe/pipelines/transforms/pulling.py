@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.transforms import Transform, TransformStatus
+from airflow_provider_datapipe.pipelines.atomic_write import write_atomically
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
 from airflow_provider_datapipe.pipelines.transforms.files import path_for, says, wanted
@@ -122,7 +120,7 @@ def pull_transforms(service: Runner, files: Sequence[SqlFile], *, folder_path: s
     return Pulled(texts, frozenset(new), gone, Report(tuple(done), tuple(warnings)))
 
 
-def write(folder: Path, pulled: Pulled, *, force: bool = False, delete: bool = False) -> Report:
+def write_files(folder: Path, pulled: Pulled, *, force: bool = False, delete: bool = False) -> Report:
     """
     Write the changes of a pull.
 
@@ -226,29 +224,9 @@ def _refuse_way_out(folder: Path, where: str) -> None:
         raise TransformFileError(f"{folder / where}: a link stands in its way: nothing was written.")
 
 
-def _write(path_: Path, text: str) -> None:
-    """Write a file atomically."""
-    # Links are kept: write to the target.
-    place = path_.resolve()
+def _write(path: Path, text: str) -> None:
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        mode = place.stat().st_mode & 0o777 if place.exists() else None
-        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name[:40]}.")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode())
-                os.fchmod(file.fileno(), _usual_mode() if mode is None else mode)
-            Path(name).replace(place)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
+        path.resolve().parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
     except OSError as error:
-        raise TransformFileError(f"{path_} can't be written: {error.strerror or error}.") from None
-
-
-def _usual_mode() -> int:
-    # The umask can only be read by setting it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+        raise TransformFileError(f"{path} can't be written: {error.strerror or error}.") from None

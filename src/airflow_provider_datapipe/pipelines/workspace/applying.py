@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_datapipe.api.endpoints import reverse_etl_syncs
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, NotFoundError, TransportError
 from airflow_provider_datapipe.flows import send
+from airflow_provider_datapipe.pipelines.atomic_write import write_atomically
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result
 from airflow_provider_datapipe.pipelines.workspace.document import WorkspaceError
@@ -182,9 +183,7 @@ class FileRecords:
             if not kept:
                 self._path.unlink(missing_ok=True)
                 return
-            whole = self._path.with_name(f"{self._path.name}.new")
-            whole.write_text(json.dumps(kept), encoding="utf-8")
-            whole.replace(self._path)
+            write_atomically(self._path, json.dumps(kept))
         except OSError as error:
             raise WorkspaceError(
                 f"{self._path} can't be written ({error.strerror or error}). It remembers which reverse ETL syncs are "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ORCHESTRATION, ELT_SYNC, ELT_STREAM, REVERSE_ETL_SYNC = "orchestration", "elt_sync", "elt_stream", "reverse_etl_sync"
-_COLUMNS = "excluded_columns and hashed_columns of streams"
 _RESEND = "To send it all the same, run `datapipe apply --resend`, or clear the task."
 #: The unknown field of each kind of resource, and what the user can do.
 _UNKNOWN = {
@@ -91,64 +90,17 @@ def make_plan(
     workspace = workspace_of(document)
     held = held_by(service)
     matching = Matching(workspace, held)
-    if not matching.problems:
-        read_details(service, held, _known(matching.syncs), _known(matching.sendings))
-        return plan_of(document, workspace, held, delete_orphans=delete_orphans, resend=resend)
-    raise document.error(matching.problems)
-
-
-def _known(ids: Iterable[str | None]) -> list[str]:
-    return [each for each in ids if each is not None]
-
-
-def plan_of(
-    document: Document, workspace: Workspace, held: Held, *, delete_orphans: bool = False, resend: bool = False
-) -> WorkspacePlan:
-    """
-    Compare a file with the resources of the service.
-
-    :param document: the file, for line numbers.
-    :param workspace: its content.
-    :param held: resources of the service, with the details of those that the file names.
-    :param delete_orphans: if True, resources that the file does not name are deleted.
-    :param resend: if True, schedules that the service does not show are sent even if nothing else differs.
-    :raises WorkspaceError: if the file is invalid for this service.
-    """
+    if matching.problems:
+        raise document.error(matching.problems)
+    read_details(service, held, _known(matching.syncs), _known(matching.sendings))
     planner = _Planner(workspace, held, delete_orphans=delete_orphans, resend=resend)
     if planner.problems:
         raise document.error(planner.problems)
     return planner.made()
 
 
-@dataclass(slots=True)
-class _Hidden:
-    names: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, what: str, name: str) -> None:
-        self.names.setdefault(what, []).append(name)
-
-    def warnings(self) -> Iterator[str]:
-        for what, names in self.names.items():
-            listed = ", ".join(names[:_LISTED] + ["..."] * (len(names) > _LISTED))
-            yield (
-                f"The service does not show {what}, so nobody can tell whether they differ: apply sends those of the "
-                f"file each time ({listed})."
-            )
-
-
-@dataclass(slots=True)
-class _UnknownFields:
-    """Resources whose schedule can't be compared and is not sent."""
-
-    names: dict[str, list[str]] = field(default_factory=dict)
-
-    def add(self, kind: str, name: str) -> None:
-        self.names.setdefault(kind, []).append(name)
-
-    def warnings(self) -> Iterator[str]:
-        for kind, names in self.names.items():
-            what, what_to_do = _UNKNOWN[kind]
-            yield not_compared(what, names, what_to_do)
+def _known(ids: Iterable[str | None]) -> list[str]:
+    return [each for each in ids if each is not None]
 
 
 class _Planner:
@@ -158,8 +110,10 @@ class _Planner:
         self._matching = Matching(workspace, held)
         self._delete = delete_orphans
         self._resend = resend
-        self._hidden = _Hidden()
-        self._unknown = _UnknownFields()
+        #: Streams with options that the service does not show.
+        self._hidden: list[str] = []
+        #: Names of the resources whose schedule can't be compared and is not sent, by kind.
+        self._unknown: dict[str, list[str]] = {}
         self.problems: list[Problem] = list(self._matching.problems)
         self._warnings: list[str] = []
         self._leftovers: list[Item] = []
@@ -176,8 +130,15 @@ class _Planner:
             for known, entry in zip(self._matching.sendings, self._workspace.reverse_etl_syncs or [], strict=True)
             if known is not None and entry.enabled is None
         ]
-        warnings = (*self._warnings, *self._hidden.warnings(), *self._unknown.warnings())
-        return WorkspacePlan(tuple(units), tuple(self._leftovers), warnings, tuple(not_enabled))
+        warnings = [*self._warnings]
+        if self._hidden:
+            listed = ", ".join(self._hidden[:_LISTED] + ["..."] * (len(self._hidden) > _LISTED))
+            warnings.append(
+                "The service does not show excluded_columns and hashed_columns of streams, so nobody can tell whether "
+                f"they differ: apply sends those of the file each time ({listed})."
+            )
+        warnings += [not_compared(_UNKNOWN[kind][0], names, _UNKNOWN[kind][1]) for kind, names in self._unknown.items()]
+        return WorkspacePlan(tuple(units), tuple(self._leftovers), tuple(warnings), tuple(not_enabled))
 
     def _needed(self, section: str, place: int, entry: object, *fields: str) -> None:
         for each in fields:
@@ -205,7 +166,7 @@ class _Planner:
         # The service ignores the schedule of an attached reverse ETL sync, so do not deactivate the sync to send it.
         found.add_unknown(resend=self._resend and kind != REVERSE_ETL_SYNC)
         if found.unknown:
-            self._unknown.add(kind, name)
+            self._unknown.setdefault(kind, []).append(name)
         action = Action.UPDATE if found.changes else Action.NONE
         return Item(kind, name, action, tuple(found.changes), reason="; ".join(found.impossible))
 
@@ -248,7 +209,7 @@ class _Planner:
                 found = apply_elt_streams.compare(each, known)
                 item = self._compared(ELT_STREAM, name, found)
                 if found.hidden:
-                    self._hidden.add(_COLUMNS, name)
+                    self._hidden.append(name)
             if item.action is Action.NONE and not found.hidden:
                 nothing.append(item)
             else:

@@ -227,7 +227,7 @@ def test_deleted_connection_error_after_a_deferral_names_it(monkeypatch: pytest.
     with pytest.raises(LostContactError) as failed:
         run(task)
     first, *details = str(failed.value).splitlines()
-    assert first.startswith("The run could not be waited for: There is no base address")
+    assert first.startswith("The trigger could not wait for the run: There is no base address")
     assert "Check the Airflow connection `no_host`." in details
 
 

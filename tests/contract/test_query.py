@@ -202,4 +202,4 @@ def test_a_task_that_is_stopped_says_that_it_would_ask_again(capsys: pytest.Capt
     with pytest.raises(TaskDeferred):
         task.execute(context_of(Memory()))
     task.on_kill()
-    assert "this task, run again, starts another" in capsys.readouterr().out
+    assert "if this task runs again, it starts another one" in capsys.readouterr().out

@@ -106,12 +106,12 @@ def kept(results: Results, what: str) -> str:
 
 def test_the_worst_way_counts_and_none_may_be_missing() -> None:
     coalescing = [waited("streams-of-syncs"), waited("orchestrations")]
-    assert kept(Results(waited=coalescing[:1]), "CPU for each check of a run, where polls coalesce") == "?"
-    assert kept(Results(waited=coalescing), "CPU for each check of a run, where polls coalesce") == "yes"
+    assert kept(Results(waited=coalescing[:1]), "CPU time per check of a run, with shared requests") == "?"
+    assert kept(Results(waited=coalescing), "CPU time per check of a run, with shared requests") == "yes"
     worse = [coalescing[0], waited("orchestrations", cpu=0.5)]
-    assert kept(Results(waited=worse), "CPU for each check of a run, where polls coalesce") == "**no**"
+    assert kept(Results(waited=worse), "CPU time per check of a run, with shared requests") == "**no**"
     every = [*coalescing, waited("streams-alone", checks=7000)]
-    assert kept(Results(waited=every), "polls done") == "**no**"
+    assert kept(Results(waited=every), "share of due polls") == "**no**"
     assert kept(Results(waited=every), "memory") == "yes"
 
 
@@ -146,6 +146,6 @@ def test_a_report_is_put_into_its_place(tmp_path: Path) -> None:
 
 def test_luck_does_not_keep_a_promise() -> None:
     lucky = [waited(name) for name in ("streams-of-syncs", "orchestrations", "streams-alone")]
-    assert kept(Results(waited=lucky), "an end is seen") == "yes"
+    assert kept(Results(waited=lucky), "detection delay") == "yes"
     unlucky = replace(lucky[0], delay_p99=1.2)
-    assert kept(Results(waited=[*lucky, lucky[0], unlucky]), "an end is seen") == "**no**"
+    assert kept(Results(waited=[*lucky, lucky[0], unlucky]), "detection delay") == "**no**"

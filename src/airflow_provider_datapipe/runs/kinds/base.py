@@ -158,7 +158,8 @@ class Kind(ABC):
 
 def outcome_of_run(run: Any) -> Outcome:
     """Return the outcome of a listed run."""
-    failed_rows = getattr(run, "failed_rows", None)
+    # Models keep unknown fields as attributes: an undocumented count of another kind must not decide its outcome.
+    failed_rows = run.failed_rows if "failed_rows" in type(run).model_fields else None
     return outcome_of(run.status, finished=run.finished_at is not None, failed_rows=failed_rows)
 
 

@@ -17,10 +17,10 @@ help:
 	@echo "make test         unit and contract tests, and the most important system tests"
 	@echo "make test-fast    unit tests"
 	@echo "make test-slow    all other tests, and the property tests with more examples"
-	@echo "make test-lowest  what differs between versions of Airflow, on the oldest and the oldest Python"
+	@echo "make test-lowest  tests that depend on the version of Airflow, with the oldest Airflow and Python"
 	@echo "make test-matrix  all tests on each Airflow and Python that is supported, as far as they are here"
 	@echo "make chaos        500 tasks against a hostile service; then kill everything at every step, and count the runs"
-	@echo "make thousand     a thousand deferred tasks in one triggerer, and what they cost"
+	@echo "make thousand     a thousand deferred tasks in one triggerer, and their cost"
 	@echo "make events       restart the triggerer while 500 runs end, and count the events"
 	@echo "make latency      seconds from the end of a run to the success of its task, by executor and mode"
 	@echo "make short-runs   500 short deferred tasks without retries on LocalExecutor"
@@ -28,8 +28,8 @@ help:
 	@echo "make docs         build the documentation into docs/_build"
 	@echo "make bench        benchmarks"
 	@echo "make dist         wheel and sdist, checked, into dist"
-	@echo "make constraints  pin what the environment has now in constraints.txt, and what goes with an older Airflow"
-	@echo "make clean        remove what these targets made"
+	@echo "make constraints  pin the installed versions in constraints.txt, and those for older Airflow versions"
+	@echo "make clean        remove all files that these targets created"
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-#: The connection's further fields: name -> form field. :mod:`.hooks.connection` reads every one of them.
+#: The connection's further fields: name -> form field. :mod:`.hooks.connection` reads all of them.
 CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     "poll_interval": {
         "label": "Poll interval (s)",
-        "description": "Seconds between two polls of a run, where an operator does not say otherwise. Empty: as "
-        "often as the earlier runs of the same thing suggest.",
+        "description": "Seconds between two polls of a run, unless the operator sets it. Empty: depends on the "
+        "duration of earlier runs of the resource.",
         "schema": {"type": ["number", "null"], "default": None, "exclusiveMinimum": 0},
     },
     "max_poll_interval": {
         "label": "Longest poll interval (s)",
-        "description": "The most seconds between two polls of a run, where there is no fixed poll interval.",
+        "description": "Maximum seconds between two polls of a run without a fixed poll interval.",
         "schema": {"type": ["number", "null"], "default": 60, "minimum": 2},
     },
     "defer_after": {
@@ -25,54 +25,54 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     },
     "timeout": {
         "label": "Request timeout (s)",
-        "description": "Seconds in which the service has to answer a request.",
+        "description": "Maximum seconds until the service responds to a request.",
         "schema": {"type": ["number", "null"], "default": 60, "exclusiveMinimum": 0},
     },
     "retry_budget": {
         "label": "Retry budget (s)",
-        "description": "Seconds for which a request that is safe to repeat is tried again. 0: never.",
+        "description": "Seconds during which a failed request is repeated if that is safe. 0: no repetition.",
         "schema": {"type": ["number", "null"], "default": 60, "minimum": 0},
     },
     "max_connections": {
         "label": "Requests at a time",
-        "description": "The most requests under way at a time: of one task, or of all triggers of one triggerer.",
+        "description": "Maximum number of concurrent requests of one task, or of all triggers of one triggerer.",
         "schema": {"type": ["integer", "null"], "default": 16, "minimum": 1},
     },
     "proxy": {
         "label": "Proxy",
-        "description": "Address of an HTTP proxy, if not that of the environment.",
+        "description": "URL of an HTTP proxy, instead of the proxy of the environment.",
         "schema": {"type": ["string", "null"]},
     },
     "ca_bundle": {
         "label": "CA bundle",
-        "description": "Path of a file with the certificates to trust, in place of the usual ones.",
+        "description": "Path of a file with the trusted certificates, instead of the default ones.",
         "schema": {"type": ["string", "null"]},
     },
     "allow_plain_http": {
         "label": "Allow plain http",
-        "description": "Allow an address without TLS on another machine. The API key is then readable on the way.",
+        "description": "Allow a URL without TLS on another machine. The API key is then sent unencrypted.",
         "schema": {"type": ["boolean", "null"], "default": False},
     },
     "link": {
         "label": "Link template",
-        "description": "Address of a resource's page on the service, for the link of a task. {resource} stands for the "
-        "collection, such as elt_syncs, {id} for the id, and {run_id} for the run, once it is known. Empty: no links.",
+        "description": "URL of a resource's page on the service, for the link of a task. {resource} is the "
+        "collection, such as elt_syncs, {id} the ID, and {run_id} the run, if it is known. Empty: no links.",
         "schema": {"type": ["string", "null"]},
     },
     "lineage_warehouse": {
         "label": "Warehouse in lineage",
-        "description": "What the warehouse is for OpenLineage, as a namespace and what stands before schemas there: "
-        "snowflake://organization-account/DATABASE. Empty: tables are named after the service.",
+        "description": "Namespace of the warehouse in OpenLineage, and the prefix of schemas: "
+        "snowflake://organization-account/DATABASE. Empty: the namespace of tables is that of the service.",
         "schema": {"type": ["string", "null"]},
     },
 }
 
-#: The same of a webhook connection. :mod:`.hooks.webhook_connection` reads every one of them.
+#: Further fields of a webhook connection. :mod:`.hooks.webhook_connection` reads all of them.
 WEBHOOK_FIELDS: dict[str, dict[str, Any]] = {
     "authentication": {
         "label": "Authentication",
-        "description": "none; basic: login and password; token: the password stands in the header; hmac: a signature "
-        "of the body, made with the password, stands in the header.",
+        "description": "none; basic: login and password; token: the header contains the password; hmac: the header "
+        "contains a signature of the body, whose key is the password.",
         "schema": {"type": "string", "enum": ["none", "basic", "token", "hmac"], "default": "none"},
     },
     "header": {
@@ -82,26 +82,26 @@ WEBHOOK_FIELDS: dict[str, dict[str, Any]] = {
     },
     "timeout": {
         "label": "Request timeout (s)",
-        "description": "Seconds in which the service has to answer a request.",
+        "description": "Maximum seconds until the service responds to a request.",
         "schema": {"type": ["number", "null"], "default": 60, "exclusiveMinimum": 0},
     },
     "retry_budget": {
         "label": "Retry budget (s)",
-        "description": "Seconds for which a request without an answer, or refused for now, is tried again. 0: never.",
+        "description": "Seconds during which a request without a response, or with a temporary error, is repeated. 0: "
+        "no repetition.",
         "schema": {"type": ["number", "null"], "default": 60, "minimum": 0},
     },
     "proxy": CONNECTION_FIELDS["proxy"],
     "ca_bundle": CONNECTION_FIELDS["ca_bundle"],
     "allow_plain_http": {
         "label": "Allow plain http",
-        "description": "Allow an address without TLS on another machine. Data and credentials are then readable on the "
-        "way.",
+        "description": "Allow a URL without TLS on another machine. Data and credentials are then sent unencrypted.",
         "schema": {"type": ["boolean", "null"], "default": False},
     },
 }
 
 
-#: Names below ``@task``, and where the decorators are.
+#: Decorators by their names below ``@task``.
 TASK_DECORATORS = {
     "datapipe": "request.request_task",
     "datapipe_query": "query.query_task",

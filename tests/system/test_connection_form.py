@@ -41,7 +41,7 @@ def test_the_forms_have_every_field(airflow: AirflowComponents) -> None:
         ("healthy", True, "is healthy and accepts the API key"),
         ("wrong key", False, "does not accept the API key"),
         ("wrong address", False, "got no answer from"),
-        ("another server", False, "Something else than the service"),
+        ("another server", False, "The response does not come from the service"),
     ],
 )
 def test_the_test_button(

@@ -33,7 +33,7 @@ from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.flows import Flow, run_blocking, run_each
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_extra, settings_of
-from airflow_provider_datapipe.hooks.lineage import TOLD, report
+from airflow_provider_datapipe.hooks.lineage import REPORTED, report
 from airflow_provider_datapipe.runs import names
 from airflow_provider_datapipe.runs.suggestions import suggest_ids
 
@@ -115,7 +115,7 @@ class DatapipeHook(BaseHook):
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
         answer = self.get_conn().send(request)
-        if self.reports_lineage and request.endpoint.name in TOLD:
+        if self.reports_lineage and request.endpoint.name in REPORTED:
             report(self, request, answer)
         return answer
 
@@ -223,7 +223,7 @@ class DatapipeHook(BaseHook):
         except (RateLimitError, ServerError) as error:
             return False, f"The service is there, but has a problem. {error}"
         except (ApiError, ProtocolError) as error:
-            return False, f"Something else than the service's management interface answered. {error}"
+            return False, f"The response does not come from the service's management interface. {error}"
         except ConfigurationError as error:
             return False, first_line(error)
         except DatapipeError as error:

@@ -23,7 +23,7 @@ _RUNS = (
     "transforms.rematerialize",
 )
 #: Names of the endpoints whose requests are reported.
-TOLD = frozenset({_QUERY, *_RUNS})
+REPORTED = frozenset({_QUERY, *_RUNS})
 #: Key of Airflow's providers for SQL that a hook has run.
 _SQL_JOB = "sql_job"
 
@@ -33,7 +33,7 @@ def report(hook: BaseHook, request: Request[Any], answer: Any) -> None:
     Report the output asset or the SQL of a request. This has no effect if no plugin reads hook lineage.
 
     :param hook: the hook that sent the request.
-    :param request: a request of an endpoint of :data:`TOLD`.
+    :param request: a request of an endpoint of :data:`REPORTED`.
     :param answer: the response of the service.
     """
     try:
@@ -50,4 +50,4 @@ def report(hook: BaseHook, request: Request[Any], answer: Any) -> None:
             collector.add_output_asset(hook, uri=f"datapipe://{conn_id}/{collection}/{resource_id}")
     except Exception:
         # The service has processed the request, so an error in its lineage must not fail the task.
-        log.warning("The lineage of %s is not told.", request.label, exc_info=True)
+        log.warning("The lineage of %s was not reported.", request.label, exc_info=True)

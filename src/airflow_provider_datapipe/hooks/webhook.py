@@ -64,7 +64,7 @@ _HINTS = {
 _HINT_5XX = "The service has a problem; try again later."
 _BAD_REQUESTS = (400, 422)
 #: Introductions to an error in the message of Test Connection.
-_TOLD_BY_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], ...], str], ...] = (
+_MESSAGES_OF_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], ...], str], ...] = (
     (
         (AuthenticationError, PermissionDeniedError),
         "The webhook is there, but does not accept the credentials. ",
@@ -74,7 +74,7 @@ _TOLD_BY_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], ...]
         "No table has this address; credentials were not looked at. Where tasks give an endpoint, that is right. ",
     ),
     ((RateLimitError, ServerError), "The service is there, but has a problem. "),
-    ((ApiError, ProtocolError), "Something else than a webhook answered. "),
+    ((ApiError, ProtocolError), "The response does not come from a webhook. "),
 )
 
 
@@ -316,7 +316,7 @@ class WebhookIngestHook(HttpHook):
         except DatapipeError as error:
             if isinstance(error, ApiError) and error.status in _BAD_REQUESTS:
                 return True, f"The webhook at {self.settings.origin} is there and accepts the credentials."
-            reported = next((reported for kind, reported in _TOLD_BY_TEST if isinstance(error, kind)), "")
+            reported = next((reported for kind, reported in _MESSAGES_OF_TEST if isinstance(error, kind)), "")
             return False, f"{reported}{error}"
         finally:
             self.close()

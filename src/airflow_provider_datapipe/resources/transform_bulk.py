@@ -59,7 +59,7 @@ MOST_AT_ONCE = 50
 #: Seconds until the second search for transforms whose creation request got no response.
 _SECOND_POLL = 3
 #: Maximum number of failures in an error message.
-_TOLD = 5
+_MOST_NAMED = 5
 _BAD = ("failed", "skipped")
 #: Errors that concern a single transform.
 _ABOUT_ONE = (InvalidInputError, InvalidRequestError, NotFoundError, PermissionDeniedError, ConflictError)
@@ -216,8 +216,8 @@ def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
     result = BulkResult(outcome=outcome, counts=counts, transforms=items)
     if not bad:
         return result, None
-    reported = [f"{path}: {error}" for path, error in bad.items()][:_TOLD]
-    more = f" | and {len(bad) - _TOLD} more" if len(bad) > _TOLD else ""
+    reported = [f"{path}: {error}" for path, error in bad.items()][:_MOST_NAMED]
+    more = f" | and {len(bad) - _MOST_NAMED} more" if len(bad) > _MOST_NAMED else ""
     return result, BulkDeployError(
         f"{len(bad)} of {len(items)} transforms were not deployed: {' | '.join(reported)}{more}"
     )

@@ -34,7 +34,7 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
     return make
 
 
-OTHER = "Something else than the service's management interface answered."
+OTHER = "The response does not come from the service's management interface."
 
 
 @pytest.mark.parametrize(

@@ -343,7 +343,7 @@ def test_a_cursor_is_bounded_however_many_runs_end_or_never_do() -> None:
     runs = [seen(number, number / 100, is_over=number % 2 == 0) for number in range(2000)]
     reported, cursor = take(EventCursor(), runs, now=NOW)
     assert len(reported) == 1000
-    assert len(cursor.reported) == news.MOST_TOLD
+    assert len(cursor.reported) == news.MOST_REPORTED
     assert len(cursor.going) == news.MOST_GOING
     assert take(cursor, runs, now=NOW)[0] == []
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.resources.transform_folder import DesiredTransform
 
 #: Maximum number of files in an error message.
-_TOLD = 10
+_MOST_NAMED = 10
 
 
 class OverwriteError(PipelineError):
@@ -133,8 +133,8 @@ def write_files(folder: Path, pulled: Pulled, *, force: bool = False, delete: bo
         written.
     """
     if pulled.overwritten and not force:
-        named = ", ".join(pulled.overwritten[:_TOLD])
-        more = f" and {len(pulled.overwritten) - _TOLD} more" if len(pulled.overwritten) > _TOLD else ""
+        named = ", ".join(pulled.overwritten[:_MOST_NAMED])
+        more = f" and {len(pulled.overwritten) - _MOST_NAMED} more" if len(pulled.overwritten) > _MOST_NAMED else ""
         raise OverwriteError(
             f"{len(pulled.overwritten)} files say something else than the service: {named}{more}. Nothing was "
             "written. What was edited in them would be lost: commit it, then give --force, and look at what changed."

@@ -26,7 +26,7 @@ LATE_START = 86_400.0
 #: The most runs that the longer overlap keeps.
 MOST_LATE = 80
 #: The most reported runs in a cursor. If there are more, the time of the cursor advances.
-MOST_TOLD = 400
+MOST_REPORTED = 400
 #: The most reported runs with a due date in the future. Further runs are reported later.
 MOST_AHEAD = 200
 #: The most unfinished runs in a cursor. If there are more, the oldest ones are dropped.
@@ -290,8 +290,8 @@ def _earlier(moment: str, seconds: float) -> str:
 def _bounded(since: str, reported: dict[str, str], clock: str) -> tuple[str, dict[str, str]]:
     """Drop reported runs before the time of the cursor, and advance this time if there are too many reported runs."""
     moments = sorted(moment for key in reported.values() if since <= (moment := _moment_of(key)) <= clock)
-    if len(moments) > MOST_TOLD:
-        since = moments[-MOST_TOLD]
+    if len(moments) > MOST_REPORTED:
+        since = moments[-MOST_REPORTED]
     return since, {run_id: key for run_id, key in reported.items() if _moment_of(key) >= since}
 
 

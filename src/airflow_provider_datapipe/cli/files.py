@@ -38,19 +38,18 @@ RESEND = Option.of(
 
 
 def for_each_given(
-    options: argparse.Namespace, purpose: str, parts: Mapping[str, Callable[[argparse.Namespace, Service], T]]
+    options: argparse.Namespace, parts: Mapping[str, Callable[[argparse.Namespace, Service], T]]
 ) -> list[T]:
     """
     Return the results of the parts of a command whose files are given.
 
     :param options: parsed options.
-    :param purpose: end of the message if no files are given.
     :param parts: function of each part, by the name of its option.
     :raises CommandError: if no files are given.
     """
     given = [part for name, part in parts.items() if getattr(options, name) is not None]
     if not given:
-        raise CommandError(f"give --workspace or --transforms, so that it is known {purpose}.")
+        raise CommandError("the command needs files: give --workspace, --transforms, or both.")
     with service_of(options) as service:
         return [part(options, service) for part in given]
 

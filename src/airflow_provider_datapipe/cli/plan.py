@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     from airflow_provider_datapipe.pipelines.plan import combined
 
     parts = {"workspace": _workspace, "transforms": _transforms}
-    return show_plan(combined(for_each_given(options, "what the service is to hold", parts)), options)
+    return show_plan(combined(for_each_given(options, parts)), options)
 
 
 def _workspace(options: argparse.Namespace, service: Service) -> Plan:

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     from airflow_provider_datapipe.pipelines.plan import combined_reports
 
     parts = {"workspace": _workspace, "transforms": _transforms}
-    return show_report(combined_reports(for_each_given(options, "what is to be written", parts)), options)
+    return show_report(combined_reports(for_each_given(options, parts)), options)
 
 
 def _workspace(options: argparse.Namespace, service: Service) -> Report:

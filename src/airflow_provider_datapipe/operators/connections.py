@@ -70,7 +70,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
             raise ValueError("give integration_id and new_label for a new connection")
         self.notifiers = list(notifiers) if isinstance(notifiers, Sequence) else [notifiers]
         if not self.notifiers and show_authorize_url is False:
-            raise ValueError("nobody would get the address: give notifiers, or show_authorize_url=True")
+            raise ValueError("the address has no recipient: give notifiers, or show_authorize_url=True")
 
     def execute(self, context: Context) -> Any:
         """
@@ -84,7 +84,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
 
         show = flag("show_authorize_url", self.show_authorize_url)
         if not show and not self.notifiers:
-            raise ValueError("nobody would get the address: give notifiers, or let show_authorize_url be True")
+            raise ValueError("the address has no recipient: give notifiers, or let show_authorize_url be True")
         opened: Opened = super().execute(context)
         reported: dict[str, Any] = {
             "authorize_url": opened.authorize_url,

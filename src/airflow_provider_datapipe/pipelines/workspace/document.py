@@ -132,7 +132,7 @@ class Document(YamlReader):
         try:
             value = _SCALARS[str(node.tag).rpartition(":")[2]](node.value)
         except (KeyError, ValueError):
-            message = f"there are no values such as {node.value[:40]!r} here: quote what is text"
+            message = f"the value {node.value[:40]!r} is not allowed here: put text in quotes"
             self._problems.append(Problem(location, message))
             return None
         in_settings = SETTINGS in location[:-1]

@@ -134,8 +134,8 @@ class _Planner:
         if self._hidden:
             listed = ", ".join(self._hidden[:_LISTED] + ["..."] * (len(self._hidden) > _LISTED))
             warnings.append(
-                "The service does not show excluded_columns and hashed_columns of streams, so nobody can tell whether "
-                f"they differ: apply sends those of the file each time ({listed})."
+                "The service does not return excluded_columns and hashed_columns of streams, so they cannot be "
+                f"compared: apply always sends those of the file ({listed})."
             )
         warnings += [not_compared(_UNKNOWN[kind][0], names, _UNKNOWN[kind][1]) for kind, names in self._unknown.items()]
         return WorkspacePlan(tuple(units), tuple(self._leftovers), tuple(warnings), tuple(not_enabled))

@@ -65,14 +65,15 @@ class Kind(ABC):
         :param baseline: runs known before the request.
         """
 
+    @abstractmethod
     def newest(self, resource_id: str) -> Request[Any]:
         """Return the request that shows the newest runs."""
-        raise NotImplementedError
 
     def oldest_first(self, resource_id: str) -> Request[Any] | None:
         """Return the request that lists all stored runs, oldest first; None if there is no such list."""
         return None
 
+    @abstractmethod
     def baseline(self, target: RunTarget, newest: Any, since: float) -> KnownRuns:
         """
         Return the runs that are known before a run is requested.
@@ -81,7 +82,6 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         :param since: current time by the service's clock.
         """
-        raise NotImplementedError
 
     def durations(self, newest: Any) -> list[float]:
         """
@@ -91,6 +91,7 @@ class Kind(ABC):
         """
         return []
 
+    @abstractmethod
     def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Any, now: float) -> RunState | None:
         """
         Return the first run that may have been started since the baseline, or None.
@@ -102,8 +103,8 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         :param now: current time by the service's clock.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def find_run(self, reference: RunRef, newest: Any) -> RunState | None:
         """
         Return the run of a reference if the list of the newest runs shows it.
@@ -111,8 +112,8 @@ class Kind(ABC):
         :param reference: the run.
         :param newest: the answer to :meth:`newest`.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def find_active(self, target: RunTarget, newest: Any) -> RunState | None:
         """
         Return the run that has not finished, if the newest runs show one.
@@ -120,7 +121,6 @@ class Kind(ABC):
         :param target: the resource to run.
         :param newest: the answer to :meth:`newest`.
         """
-        raise NotImplementedError
 
     def expected(self, target: RunTarget, baseline: KnownRuns) -> RunRef | None:
         """Return a reference to the first run after the baseline; None if no list will show it."""

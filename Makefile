@@ -84,7 +84,7 @@ test-slow-system: $(READY)
 	$(PYTEST) tests/system -m slow
 
 test-slow-others: $(READY)
-	$(PYTEST) tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 2 $(LONGEST_FIRST)
+	$(PYTEST) tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 3 $(LONGEST_FIRST)
 
 test-lowest: $(READY)
 	@exec $(BIN)/python -m tests.packaging.matrix --lowest

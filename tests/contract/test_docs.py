@@ -156,7 +156,7 @@ def test_no_block_is_named_that_is_gone() -> None:
         ("test-fast", "-m pytest tests/unit -m fast -n 3 --dist loadfile --no-loadscope-reorder\n"),
         ("test", '-m pytest tests/contract tests/unit -m "fast or medium" -n 3 --dist loadfile'),
         ("test", '-m pytest tests/system -m "fast or medium"\n'),
-        ("test-slow", '-m pytest tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 2'),
+        ("test-slow", '-m pytest tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 3'),
         ("test-slow", "-m pytest tests/system -m slow\n"),
         ("latency", ".venv-celery/bin/python -m tests.system.latency"),
         ("dist", ".venv/bin/uv build --quiet --out-dir dist\n.venv/bin/python -m twine check --strict dist/*\n"),

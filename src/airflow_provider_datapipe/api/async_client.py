@@ -93,7 +93,7 @@ class AsyncClient:
                 ) as response,
             ):
                 head = ResponseHead(response.status, response.reason or "", response.headers)
-                reader = exchange.begun(head)
+                reader = exchange.open_body(head)
                 async for piece in response.content.iter_any():
                     reader.feed(piece)
                 body = reader.whole()
@@ -104,8 +104,8 @@ class AsyncClient:
         else:
             return exchange.received(head, body)
         if isinstance(lost, TransportFailure):
-            return exchange.ended(lost)
-        raise exchange.unfit(lost)
+            return exchange.transport_failed(lost)
+        raise exchange.body_error(lost)
 
     def _session(self) -> aiohttp.ClientSession:
         """Return the aiohttp session. Create it on first use, because it binds to the running event loop."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.installed import PROJECT, Distribution, Installed, build, fresh, install, requirement, uv
-from tests.packaging.versions import airflows, pins_of_this_environment, pythons
+from tests.packaging.versions import airflow_in, airflows, pins_of_this_environment, pythons
 from tests.support.airflow_versions import older_than
 from tests.support.documents import ROOT
 
@@ -99,6 +99,22 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def alone(built: Distribution, empty: Path) -> Installed:
     return install(requirement("README.md", extra=""), built, empty)
+
+#: Providers of a deployment with several machines: CeleryExecutor, and users with roles.
+DEPLOYMENT = ("apache-airflow-providers-celery", "apache-airflow-providers-fab")
+
+
+@pytest.mark.parametrize("pins", [pytest.param(file, id=file.name) for file in airflows().values()])
+def test_pins_resolve_with_the_celery_and_fab_providers(pins: Path, tmp_path: Path) -> None:
+    wanted, resolved = tmp_path / "requirements.in", tmp_path / "requirements.txt"
+    wanted.write_text("\n".join(DEPLOYMENT))
+    uv(
+        *("pip", "compile", "--quiet", "--no-header", "--no-annotate", "--all-extras", "--python", sys.executable),
+        *("-c", pins, "--output-file", resolved, ROOT / "pyproject.toml", wanted),
+    )
+    versions = dict(line.split("==") for line in resolved.read_text().splitlines() if "==" in line)
+    assert set(DEPLOYMENT) <= versions.keys()
+    assert versions["apache-airflow"] == str(airflow_in(pins))
 
 
 def test_the_provider_alone(alone: Installed) -> None:

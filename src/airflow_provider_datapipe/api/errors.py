@@ -175,7 +175,7 @@ class RateLimitError(ApiError):
     """Too many requests (429)."""
 
     cause = "Too many requests"
-    hint = "Raise the poll interval, or lower max_connections{of_connection}."
+    hint = "Raise the poll interval, or set a lower max_requests_per_second{of_connection}."
 
 
 class ServerError(ApiError):

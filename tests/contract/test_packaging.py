@@ -100,6 +100,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def alone(built: Distribution, empty: Path) -> Installed:
     return install(requirement("README.md", extra=""), built, empty)
 
+
 #: Providers of a deployment with several machines: CeleryExecutor, and users with roles.
 DEPLOYMENT = ("apache-airflow-providers-celery", "apache-airflow-providers-fab")
 

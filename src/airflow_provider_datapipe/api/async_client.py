@@ -74,19 +74,19 @@ class AsyncClient:
         exchange = RequestAttempts(self.settings, request, self._mask)
         while True:
             async with self._gate:
-                await self._permit()
+                await self._permit(request)
                 outcome = await self._attempt(exchange)
             if not isinstance(outcome, RetryAfter):
                 return outcome
             await asyncio.sleep(outcome.delay)
 
-    async def _permit(self) -> None:
-        """Wait until the rate limit permits a request. No HTTP connection is used in the meantime."""
+    async def _permit(self, request: Request[T]) -> None:
+        """Wait until the rate limit permits a request. It uses no HTTP connection in the meantime."""
         if self._limit is None:
             return
         # Only the first in the queue holds a permit: canceled requests waste none, and processes take turns.
         async with self._turn:
-            if delay := self._limit.reserve():
+            if delay := self._limit.reserve(request):
                 await asyncio.sleep(delay)
 
     async def _attempt(self, exchange: RequestAttempts[T]) -> T | RetryAfter:

@@ -72,7 +72,7 @@ class Client:
         """
         exchange = RequestAttempts(self.settings, request, self._mask)
         while True:
-            if self._limit is not None and (delay := self._limit.reserve()):
+            if self._limit is not None and (delay := self._limit.reserve(request)):
                 time.sleep(delay)
             outcome = self._attempt(exchange)
             if not isinstance(outcome, RetryAfter):

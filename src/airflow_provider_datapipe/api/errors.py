@@ -101,6 +101,10 @@ class RequestTimeoutError(TransportError):
     """The service did not respond in time."""
 
 
+class PermitTimeoutError(DatapipeError):
+    """The rate limit of the connection did not permit the request in time; nothing was sent."""
+
+
 class ProtocolError(DatapipeError):
     """The response does not match the interface."""
 

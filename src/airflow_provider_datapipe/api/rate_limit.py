@@ -50,17 +50,22 @@ class RateLimit:
         """True while the rate is below the limit because of a 429."""
         return self._share < 1
 
-    def reserve(self, now: float) -> float:
+    def reserve(self, now: float, longest: float = math.inf) -> float | None:
         """
         Reserve the next permit, and return the seconds until it may be used.
+
+        Return None and reserve nothing if they exceed the longest wait.
 
         Permits are granted in the order of the calls. In ``t`` seconds, at most ``rate * (t + 0.1)`` permits become
         usable, or ``rate * t + 1`` if this is more.
 
         :param now: current time.
+        :param longest: the longest wait in seconds.
         """
         interval = 1 / self.rate
         at = max(self._free_at, now - max(_BURST_SECONDS - interval, 0.0))
+        if at - now > longest:
+            return None
         self._free_at = at + interval
         self._changed_at = now
         return max(at - now, 0.0)

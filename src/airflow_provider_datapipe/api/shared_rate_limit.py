@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import logging
+import math
 import os
 import stat
 import tempfile
@@ -18,8 +19,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
+from airflow_provider_datapipe.api.errors import PermitTimeoutError
 from airflow_provider_datapipe.api.rate_limit import STATE_SIZE, RateLimit
+from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.settings import Settings, origin_of
 
 log = logging.getLogger(__name__)
@@ -45,10 +49,22 @@ class SharedRateLimit:
         self._path = path
         self._lock = Lock()
 
-    def reserve(self) -> float:
-        """Reserve the permit for one request, and return the seconds to wait before sending it."""
+    def reserve(self, request: Request[Any]) -> float:
+        """
+        Reserve the permit for a request, and return the seconds to wait before sending it.
+
+        :param request: the request.
+        :raises PermitTimeoutError: if it may not be sent before its ``permit_by``.
+        """
+        longest = math.inf if request.permit_by is None else max(request.permit_by - time.time(), 0.0)
         with self._state() as limit:
-            return limit.reserve(time.monotonic())
+            delay = limit.reserve(time.monotonic(), longest)
+        if delay is None:
+            raise PermitTimeoutError(
+                f"{request.label} was not sent: the rate limit{self._name} would have delayed it for too long.\nSet a "
+                "higher max_requests_per_second, or a longer poll interval."
+            )
+        return delay
 
     def answered(self, status: int) -> None:
         """

@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from bisect import bisect_left
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api import shared_rate_limit as module
-from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.api.endpoints import elt_streams
+from airflow_provider_datapipe.api.errors import ConfigurationError, PermitTimeoutError
 from airflow_provider_datapipe.api.rate_limit import LOWEST_RATE, RateLimit
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.api.shared_rate_limit import SharedRateLimit, shared_rate_limit
@@ -21,7 +24,14 @@ from airflow_provider_datapipe.api.shared_rate_limit import SharedRateLimit, sha
 RATES = st.floats(min_value=0.02, max_value=1_000)
 #: Seconds between two requests of a caller.
 PAUSES = st.lists(st.one_of(st.just(0.0), st.floats(min_value=0, max_value=30)), min_size=1, max_size=200)
+REQUEST = elt_streams.get("s")
 SETTINGS = Settings("http://127.0.0.1:1", "key", max_requests_per_second=10, connection="the Airflow connection `x`")
+
+
+def delay_of(limit: RateLimit, now: float) -> float:
+    delay = limit.reserve(now)
+    assert delay is not None
+    return delay
 
 
 def permits(limit: RateLimit, pauses: list[float], now: float = 1_000.0) -> list[float]:
@@ -29,7 +39,7 @@ def permits(limit: RateLimit, pauses: list[float], now: float = 1_000.0) -> list
     times = []
     for pause in pauses:
         now += pause
-        times.append(now + limit.reserve(now))
+        times.append(now + delay_of(limit, now))
     return times
 
 
@@ -56,7 +66,7 @@ def test_a_caller_that_waits_loses_no_permit(rate: float, pauses: list[float]) -
     limit, now = RateLimit(rate), 1_000.0
     for pause in pauses:
         now += min(pause, 0.5 / rate)
-        now += limit.reserve(now)
+        now += delay_of(limit, now)
     # Pauses that are shorter than the interval do not add to it.
     assert now - 1_000.0 <= (len(pauses) + 0.5) / rate
 
@@ -78,6 +88,11 @@ def test_the_rate_stays_between_its_bounds(rate: float, answers: list[tuple[bool
         other = RateLimit(rate)
         other.unpack(limit.pack(), now)
         assert (other.rate, other.pack()) == (limit.rate, limit.pack())
+
+
+def test_a_permit_that_comes_too_late_is_not_reserved() -> None:
+    limit = RateLimit(1)
+    assert [limit.reserve(0.0, longest) for longest in (0.0, 0.5, 1.0, 1.5, 2.0)] == [0.0, None, 1.0, None, 2.0]
 
 
 def test_refusals_within_a_second_count_once() -> None:
@@ -107,7 +122,7 @@ def test_an_idle_time_does_not_restore_the_rate() -> None:
 def test_unknown_processes_converge_below_the_service_limit(processes: int) -> None:
     """Each process has the whole rate. The service accepts 10 requests in each second."""
     limits, now, seconds = [RateLimit(10) for _ in range(processes)], 0.0, 600
-    due = [limit.reserve(now) for limit in limits]
+    due = [delay_of(limit, now) for limit in limits]
     accepted: list[float] = []
     refused = 0
     while now < seconds:
@@ -119,7 +134,7 @@ def test_unknown_processes_converge_below_the_service_limit(processes: int) -> N
         else:
             accepted.append(now)
             limits[index].answered(now)
-        due[index] = now + limits[index].reserve(now)
+        due[index] = now + delay_of(limits[index], now)
     assert refused / (refused + len(accepted)) < 0.01 * processes
     assert len(accepted) / seconds > 6
 
@@ -159,14 +174,22 @@ def test_clients_and_processes_share_a_limit(folder: Path, monkeypatch: pytest.M
     assert first is not None
     second = other_process(monkeypatch)
     assert second is not first
-    delays = [limit.reserve() for _ in range(5) for limit in (first, second)]
+    delays = [limit.reserve(REQUEST) for _ in range(5) for limit in (first, second)]
     assert delays[-1] > 0.8
     first.answered(429)
-    assert second.reserve() - delays[-1] < 0.15
+    assert second.reserve(REQUEST) - delays[-1] < 0.15
     # The rate is half of what it was, for the other process as well.
-    assert second.reserve() - second.reserve() == pytest.approx(-0.2, abs=0.05)
+    assert second.reserve(REQUEST) - second.reserve(REQUEST) == pytest.approx(-0.2, abs=0.05)
     (file,) = folder.iterdir()
     assert (folder.stat().st_mode & 0o777, file.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_a_request_that_may_not_wait_is_not_sent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = other_process(monkeypatch)
+    assert limit.reserve(REQUEST) == 0
+    with pytest.raises(PermitTimeoutError, match="GET /elt_streams/s was not sent: the rate limit of the Airflow conn"):
+        limit.reserve(replace(REQUEST, permit_by=time.time() - 5))
+    assert 0.05 < limit.reserve(replace(REQUEST, permit_by=time.time() + 5)) <= 0.1
 
 
 def test_connections_have_separate_limits(folder: Path) -> None:
@@ -184,34 +207,34 @@ def test_a_changed_rate_applies_to_the_next_request(folder: Path) -> None:
     faster = Settings("http://127.0.0.1:1", "k", max_requests_per_second=1_000, connection=SETTINGS.connection)
     assert shared_rate_limit(faster) is limit
     assert limit is not None
-    assert max(limit.reserve() for _ in range(50)) < 0.2
+    assert max(limit.reserve(REQUEST) for _ in range(50)) < 0.2
 
 
 @pytest.mark.parametrize("state", [b"damaged", b"\xff" * 64])
 def test_a_damaged_file_is_replaced(folder: Path, state: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = other_process(monkeypatch)
-    limit.reserve()
+    limit.reserve(REQUEST)
     (file,) = folder.iterdir()
     file.write_bytes(state)
-    assert [other_process(monkeypatch).reserve() > 0 for _ in range(3)] == [False, True, True]
+    assert [other_process(monkeypatch).reserve(REQUEST) > 0 for _ in range(3)] == [False, True, True]
 
 
 def test_a_deleted_file_is_created_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = other_process(monkeypatch)
-    limit.reserve()
+    limit.reserve(REQUEST)
     (file,) = folder.iterdir()
     file.unlink()
-    limit.reserve()
-    assert other_process(monkeypatch).reserve() > 0.15
+    limit.reserve(REQUEST)
+    assert other_process(monkeypatch).reserve(REQUEST) > 0.15
 
 
 def test_a_lock_that_is_not_released_delays_no_request(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = other_process(monkeypatch)
-    limit.reserve()
+    limit.reserve(REQUEST)
     (file,) = folder.iterdir()
     with file.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert [limit.reserve() < 1 for _ in range(3)] == [True] * 3
+        assert [limit.reserve(REQUEST) < 1 for _ in range(3)] == [True] * 3
 
 
 def test_another_users_folder_is_not_used(
@@ -220,7 +243,7 @@ def test_another_users_folder_is_not_used(
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
     limit = other_process(monkeypatch)
-    assert [limit.reserve() > 0 for _ in range(3)] == [False, True, True]
+    assert [limit.reserve(REQUEST) > 0 for _ in range(3)] == [False, True, True]
     assert list(folder.iterdir()) == []
     assert "is not private to this user" in caplog.text
 
@@ -228,14 +251,14 @@ def test_another_users_folder_is_not_used(
 def test_a_symbolic_link_is_not_followed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    other_process(monkeypatch).reserve()
+    other_process(monkeypatch).reserve(REQUEST)
     (file,) = folder.iterdir()
     file.unlink()
     victim = tmp_path / "victim"
     victim.write_text("kept")
     file.symlink_to(victim)
     limit = other_process(monkeypatch)
-    assert [limit.reserve() > 0 for _ in range(3)] == [False, True, True]
+    assert [limit.reserve(REQUEST) > 0 for _ in range(3)] == [False, True, True]
     assert victim.read_text() == "kept"
     assert "applies to each process by itself" in caplog.text
 

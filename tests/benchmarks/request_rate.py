@@ -30,7 +30,14 @@ WAITS = 100
 LIMIT = 20.0
 #: Seconds within which all triggerers must have sent a request.
 _START_LIMIT = 120.0
-_HEAD = ("Triggerers", "Machines", "`rate_limit_shares`", "Requests per second", "Most in one second", "Refused with 429")
+_HEAD = (
+    "Triggerers",
+    "Machines",
+    "`rate_limit_shares`",
+    "Requests per second",
+    "Most in one second",
+    "Refused with 429",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +128,7 @@ def measure(case: Case, settle: float, window: float) -> Measured:
             command = [sys.executable, "-m", "tests.benchmarks.request_rate", "--triggerer", own]
             programs.append(workspace.start(f"triggerer{index}", command, env=env))
         firsts = [f"/reverse_etl_sync_runs/r{index}" for index in range(case.triggerers)]
-        wait_for(
-            "all triggerers poll", lambda: runs.per_path.keys() >= set(firsts), limit=_START_LIMIT, watch=programs
-        )
+        wait_for("all triggerers poll", lambda: runs.per_path.keys() >= set(firsts), limit=_START_LIMIT, watch=programs)
         time.sleep(settle)
         began = time.time()
         time.sleep(window)

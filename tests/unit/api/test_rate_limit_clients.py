@@ -20,7 +20,9 @@ from airflow_provider_datapipe.api.endpoints import elt_stream_runs
 from airflow_provider_datapipe.api.errors import DatapipeError, PermitTimeoutError
 from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
+from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch_wait import wait_for_some
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.polling.run_poller import RunPoller
 from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
@@ -179,4 +181,19 @@ def test_deadline_holds_while_polls_wait_for_permits(server: ManyRunsServer, mon
     batches = wait_for_all(server, settings_for(server, 0.1), policy)
     assert {end.reason for batch in batches for end in batch.ended} == {WaitOutcomeReason.TIMEOUT}
     assert time.time() - began < 5
+    assert len(server.runs.asked) == 1
+
+
+def test_blocking_wait_ends_at_its_deadline_without_a_permit(
+    server: ManyRunsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airflow_provider_datapipe.runs.wait._GRACE", 0.2)
+    (reference, *_) = references(server.runs)
+    batch = Batch(reference.kind, waiting=[reference])
+    with Client(settings_for(server, 0.1)) as client:
+        client.send(REQUEST)
+        began = time.time()
+        run_blocking(wait_for_some(batch, WaitPolicy(poll_interval=0.1, deadline=began + 0.5)), client.send, time.sleep)
+    assert [end.reason for end in batch.ended] == [WaitOutcomeReason.TIMEOUT]
+    assert 0.4 < time.time() - began < 5
     assert len(server.runs.asked) == 1

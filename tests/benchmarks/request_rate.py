@@ -34,6 +34,7 @@ _HEAD = (
     "Triggerers",
     "Machines",
     "`rate_limit_shares`",
+    "Accepted per second",
     "Requests per second",
     "Most in one second",
     "Refused with 429",
@@ -145,6 +146,7 @@ def report(results: Sequence[tuple[Case, Measured]]) -> str:
             str(case.triggerers),
             str(case.machines),
             "no limit" if case.limit is None else str(case.shares),
+            "all" if case.accepted is None else str(case.accepted),
             number(measured.rate),
             str(measured.most),
             "-" if case.accepted is None else f"{100 * measured.refused / max(measured.requests, 1):.1f}%",
@@ -152,6 +154,12 @@ def report(results: Sequence[tuple[Case, Measured]]) -> str:
         for case, measured in results
     ]
     return table(_HEAD, rows)
+
+
+def write(results: Sequence[tuple[Case, Measured]]) -> None:
+    """Write the table to the page."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{report(results)}\n{END}{rest.partition(END)[2]}")
 
 
 async def _wait(run_ids: Sequence[str]) -> None:
@@ -185,11 +193,9 @@ def main(arguments: Sequence[str]) -> int:
         settle = 3.0 if case.accepted is None else chosen.settle
         results.append((case, measure(case, settle, chosen.window)))
         print(case, results[-1][1], flush=True)
-    written = report(results)
-    print(written)
+    print(report(results))
     if chosen.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{written}\n{END}{rest.partition(END)[2]}")
+        write(results)
     return 0
 
 

@@ -19,12 +19,12 @@ def assert_limited(case: Case, settle: float = 1.0) -> None:
     assert measured.requests >= 0.5 * LIMIT * measured.seconds
 
 
-@pytest.mark.parametrize("triggerers", [1, pytest.param(2, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("triggerers", [*(pytest.param(count, marks=pytest.mark.slow) for count in (1, 2)), 4])
 def test_triggerers_of_a_machine_share_the_limit(triggerers: int) -> None:
     assert_limited(Case(triggerers))
 
 
-@pytest.mark.parametrize("triggerers", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("triggerers", [pytest.param(count, marks=pytest.mark.slow) for count in (2, 4)])
 def test_triggerers_of_several_machines_divide_the_limit(triggerers: int) -> None:
     assert_limited(Case(triggerers, machines=triggerers, shares=triggerers))
 

@@ -8,6 +8,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -105,17 +106,44 @@ def alone(built: Distribution, empty: Path) -> Installed:
 DEPLOYMENT = ("apache-airflow-providers-celery", "apache-airflow-providers-fab")
 
 
-@pytest.mark.parametrize("pins", [pytest.param(file, id=file.name) for file in airflows().values()])
+#: Release day of each pinned Airflow. Airflow publishes constraints with the newest versions of that day, but not on
+#: the package index, so that a test resolves these versions itself.
+RELEASED = {"3.1.8": "2026-03-11", "3.2.2": "2026-05-29", "3.3.2": "2026-09-17"}
+#: Further packages of the published constraints that our extras need.
+PUBLISHED = ("apache-airflow-providers-http", "apache-airflow-providers-openlineage", "duckdb", "psycopg", "pyarrow")
+EXTRAS = ("local", "postgresql", "parquet", "sql", "openlineage")
+PINS = [pytest.param(file, id=file.name) for file in airflows().values()]
+
+
+def resolve(folder: Path, wanted: Sequence[str], *options: str | Path) -> dict[str, str]:
+    """Return the versions to which requirements resolve, by the names of the packages."""
+    requirements, resolved = folder / "requirements.in", folder / "requirements.txt"
+    requirements.write_text("\n".join(wanted))
+    plain = ("--quiet", "--no-header", "--no-annotate", "--python", sys.executable)
+    uv("pip", "compile", *plain, *options, "--output-file", resolved, requirements)
+    return dict(line.split("==") for line in resolved.read_text().splitlines() if "==" in line)
+
+
+@pytest.mark.parametrize("pins", PINS)
 def test_pins_resolve_with_the_celery_and_fab_providers(pins: Path, tmp_path: Path) -> None:
-    wanted, resolved = tmp_path / "requirements.in", tmp_path / "requirements.txt"
-    wanted.write_text("\n".join(DEPLOYMENT))
-    uv(
-        *("pip", "compile", "--quiet", "--no-header", "--no-annotate", "--all-extras", "--python", sys.executable),
-        *("-c", pins, "--output-file", resolved, ROOT / "pyproject.toml", wanted),
-    )
-    versions = dict(line.split("==") for line in resolved.read_text().splitlines() if "==" in line)
+    versions = resolve(tmp_path, DEPLOYMENT, "--all-extras", "-c", pins, ROOT / "pyproject.toml")
     assert set(DEPLOYMENT) <= versions.keys()
     assert versions["apache-airflow"] == str(airflow_in(pins))
+
+
+@pytest.mark.parametrize("pins", PINS)
+def test_bounds_allow_the_versions_of_the_release_day_of_airflow(pins: Path, tmp_path: Path) -> None:
+    airflow = str(airflow_in(pins))
+    wanted = [f"apache-airflow=={airflow}", *DEPLOYMENT, *PUBLISHED]
+    if pins.name == "constraints.txt":
+        # The versions of the older release days do not trace all columns at once.
+        wanted.append("sqlglot")
+    published = resolve(tmp_path, wanted, "--exclude-newer", RELEASED[airflow])
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("".join(f"{name}=={version}\n" for name, version in published.items()))
+    extras = (option for extra in EXTRAS for option in ("--extra", extra))
+    versions = resolve(tmp_path, wanted, *extras, "-c", constraints, ROOT / "pyproject.toml")
+    assert versions.items() >= published.items()
 
 
 def test_the_provider_alone(alone: Installed) -> None:

@@ -77,7 +77,7 @@ class SharedRateLimit:
                 is_reduced = limit.refused(time.monotonic())
             if is_reduced:
                 log.warning(
-                    "The service answered 429: requests%s are reduced to %.2g per second.", self._name, limit.rate
+                    "The service answered 429: requests%s are reduced to %.4g per second.", self._name, limit.rate
                 )
         elif self._limit.is_reduced:
             with self._state() as limit:
@@ -96,9 +96,12 @@ class SharedRateLimit:
                 yield self._limit
                 return
             try:
-                self._limit.unpack(os.pread(file, STATE_SIZE, 0), time.monotonic())
+                # Without the file, for example on a full disk, the state of this process counts.
+                with suppress(OSError):
+                    self._limit.unpack(os.pread(file, STATE_SIZE, 0), time.monotonic())
                 yield self._limit
-                os.pwrite(file, self._limit.pack(), 0)
+                with suppress(OSError):
+                    os.pwrite(file, self._limit.pack(), 0)
             finally:
                 # This releases the lock.
                 os.close(file)
@@ -107,13 +110,13 @@ class SharedRateLimit:
         """Open and lock the file. Return None if another process does not release it, or if there can be no file."""
         try:
             # Opened each time: a cleaner of temporary files may have deleted it.
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            file = _open(path)
         except OSError as error:
             log.warning("The rate limit%s applies to each process by itself: %s", self._name, error)
             self._path = None
             return None
         for _ in range(_ATTEMPTS):
-            with suppress(BlockingIOError):
+            with suppress(OSError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return file
             time.sleep(_PAUSE)
@@ -143,6 +146,17 @@ def shared_rate_limit(settings: Settings) -> SharedRateLimit | None:
         limit = _limits.setdefault(key, SharedRateLimit(most, settings.of_connection, path))
     limit.set_most(most)
     return limit
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        # The cleaner has deleted the folder, too.
+        if _folder() is None:
+            raise
+        return os.open(path, flags, 0o600)
 
 
 def _folder() -> Path | None:

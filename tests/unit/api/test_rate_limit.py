@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import tempfile
@@ -9,6 +10,7 @@ import time
 from bisect import bisect_left
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -219,12 +221,16 @@ def test_a_damaged_file_is_replaced(folder: Path, state: bytes, monkeypatch: pyt
     assert [other_process(monkeypatch).reserve(REQUEST) > 0 for _ in range(3)] == [False, True, True]
 
 
-def test_a_deleted_file_is_created_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("with_folder", [True, False])
+def test_a_deleted_file_is_created_again(folder: Path, monkeypatch: pytest.MonkeyPatch, *, with_folder: bool) -> None:
     limit = other_process(monkeypatch)
     limit.reserve(REQUEST)
     (file,) = folder.iterdir()
     file.unlink()
+    if with_folder:
+        folder.rmdir()
     limit.reserve(REQUEST)
+    assert folder.stat().st_mode & 0o777 == 0o700
     assert other_process(monkeypatch).reserve(REQUEST) > 0.15
 
 
@@ -278,3 +284,10 @@ def test_a_reduction_is_logged_with_the_connection(
 def test_an_invalid_rate_is_refused(rate: float) -> None:
     with pytest.raises(ConfigurationError, match="max_requests_per_second must be a number above 0"):
         Settings("http://127.0.0.1:1", "key", max_requests_per_second=rate)
+
+
+@pytest.mark.parametrize("call", ["pread", "pwrite"])
+def test_a_full_disk_fails_no_request(folder: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    monkeypatch.setattr(os, call, Mock(side_effect=OSError(errno.ENOSPC, "full")))
+    limit = other_process(monkeypatch)
+    assert [limit.reserve(REQUEST) > 0 for _ in range(3)] == [False, True, True]

@@ -38,6 +38,12 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
         "description": "Maximum number of concurrent requests of one task, or of all triggers of one triggerer.",
         "schema": {"type": ["integer", "null"], "default": 16, "minimum": 1},
     },
+    "max_requests_per_second": {
+        "label": "Requests per second",
+        "description": "Maximum number of requests per second of all tasks and triggers on a machine. [datapipe] "
+        "rate_limit_shares divides it among several machines. Empty: no limit.",
+        "schema": {"type": ["number", "null"], "default": None, "exclusiveMinimum": 0},
+    },
     "proxy": {
         "label": "Proxy",
         "description": "URL of an HTTP proxy, instead of the proxy of the environment.",
@@ -111,7 +117,7 @@ TASK_DECORATORS = {
     "datapipe_webhook": "webhook.webhook_task",
 }
 
-#: Section of the Airflow configuration. :mod:`.operators.deferral` reads every option.
+#: Section of the Airflow configuration. :mod:`.operators.deferral` and :mod:`.hooks.connection` read the options.
 CONFIGURATION: dict[str, Any] = {
     "datapipe": {
         "description": "Options of airflow-provider-datapipe.",
@@ -132,6 +138,14 @@ CONFIGURATION: dict[str, Any] = {
                 "type": "float",
                 "example": "8",
                 "default": None,
+            },
+            "rate_limit_shares": {
+                "description": "Number of machines or containers that send requests to the service: those of workers "
+                "and of triggerers. The max_requests_per_second of a connection is divided by it.",
+                "version_added": "0.1.0",
+                "type": "integer",
+                "example": "4",
+                "default": "1",
             },
         },
     },

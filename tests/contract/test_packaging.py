@@ -8,12 +8,13 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.packaging.installed import PROJECT, Distribution, Installed, build, fresh, install, requirement, uv
-from tests.packaging.versions import airflows, pins_of_this_environment, pythons
+from tests.packaging.versions import airflow_in, airflows, pins_of_this_environment, pythons
 from tests.support.airflow_versions import older_than
 from tests.support.documents import ROOT
 
@@ -99,6 +100,50 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def alone(built: Distribution, empty: Path) -> Installed:
     return install(requirement("README.md", extra=""), built, empty)
+
+
+#: Providers of a deployment with several machines: CeleryExecutor, and users with roles.
+DEPLOYMENT = ("apache-airflow-providers-celery", "apache-airflow-providers-fab")
+
+
+#: Release day of each pinned Airflow. Airflow publishes constraints with the newest versions of that day, but not on
+#: the package index, so that a test resolves these versions itself.
+RELEASED = {"3.1.8": "2026-03-11", "3.2.2": "2026-05-29", "3.3.2": "2026-09-17"}
+#: Further packages of the published constraints that our extras need.
+PUBLISHED = ("apache-airflow-providers-http", "apache-airflow-providers-openlineage", "duckdb", "psycopg", "pyarrow")
+EXTRAS = ("local", "postgresql", "parquet", "sql", "openlineage")
+PINS = [pytest.param(file, id=file.name) for file in airflows().values()]
+
+
+def resolve(folder: Path, wanted: Sequence[str], *options: str | Path) -> dict[str, str]:
+    """Return the versions to which requirements resolve, by the names of the packages."""
+    requirements, resolved = folder / "requirements.in", folder / "requirements.txt"
+    requirements.write_text("\n".join(wanted))
+    plain = ("--quiet", "--no-header", "--no-annotate", "--python", sys.executable)
+    uv("pip", "compile", *plain, *options, "--output-file", resolved, requirements)
+    return dict(line.split("==") for line in resolved.read_text().splitlines() if "==" in line)
+
+
+@pytest.mark.parametrize("pins", PINS)
+def test_pins_resolve_with_the_celery_and_fab_providers(pins: Path, tmp_path: Path) -> None:
+    versions = resolve(tmp_path, DEPLOYMENT, "--all-extras", "-c", pins, ROOT / "pyproject.toml")
+    assert set(DEPLOYMENT) <= versions.keys()
+    assert versions["apache-airflow"] == str(airflow_in(pins))
+
+
+@pytest.mark.parametrize("pins", PINS)
+def test_bounds_allow_the_versions_of_the_release_day_of_airflow(pins: Path, tmp_path: Path) -> None:
+    airflow = str(airflow_in(pins))
+    wanted = [f"apache-airflow=={airflow}", *DEPLOYMENT, *PUBLISHED]
+    if pins.name != "constraints-3.1.txt":
+        # The version of that day does not trace all columns at once.
+        wanted.append("sqlglot")
+    published = resolve(tmp_path, wanted, "--exclude-newer", RELEASED[airflow])
+    constraints = tmp_path / "constraints.txt"
+    constraints.write_text("".join(f"{name}=={version}\n" for name, version in published.items()))
+    extras = (option for extra in EXTRAS for option in ("--extra", extra))
+    versions = resolve(tmp_path, wanted, *extras, "-c", constraints, ROOT / "pyproject.toml")
+    assert versions.items() >= published.items()
 
 
 def test_provider_without_extras(alone: Installed) -> None:

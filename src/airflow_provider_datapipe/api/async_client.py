@@ -16,6 +16,7 @@ from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.request_attempts import RequestAttempts, ResponseHead, RetryAfter, TransportFailure
 from airflow_provider_datapipe.api.settings import Settings, environment_proxy, trust
+from airflow_provider_datapipe.api.shared_rate_limit import shared_rate_limit
 
 T = TypeVar("T")
 
@@ -48,6 +49,8 @@ class AsyncClient:
         self._mask = Mask((settings.api_key, *user_info(self._proxy)))
         self._http: aiohttp.ClientSession | None = None
         self._gate = asyncio.Semaphore(settings.max_connections)
+        self._limit = shared_rate_limit(settings)
+        self._turn = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,10 +74,20 @@ class AsyncClient:
         exchange = RequestAttempts(self.settings, request, self._mask)
         while True:
             async with self._gate:
+                await self._permit(request)
                 outcome = await self._attempt(exchange)
             if not isinstance(outcome, RetryAfter):
                 return outcome
             await asyncio.sleep(outcome.delay)
+
+    async def _permit(self, request: Request[T]) -> None:
+        """Wait until the rate limit permits a request. It uses no HTTP connection in the meantime."""
+        if self._limit is None:
+            return
+        # Only the first in the queue holds a permit: canceled requests waste none, and processes take turns.
+        async with self._turn:
+            if delay := self._limit.reserve(request):
+                await asyncio.sleep(delay)
 
     async def _attempt(self, exchange: RequestAttempts[T]) -> T | RetryAfter:
         outgoing = exchange.attempt()
@@ -93,6 +106,8 @@ class AsyncClient:
                 ) as response,
             ):
                 head = ResponseHead(response.status, response.reason or "", response.headers)
+                if self._limit is not None:
+                    self._limit.answered(head.status)
                 reader = exchange.open_body(head)
                 async for piece in response.content.iter_any():
                     reader.feed(piece)

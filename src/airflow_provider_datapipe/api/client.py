@@ -18,6 +18,7 @@ from airflow_provider_datapipe.api.pages import HEADER, page_template
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.request_attempts import RequestAttempts, ResponseHead, RetryAfter, TransportFailure
 from airflow_provider_datapipe.api.settings import Settings, environment_proxy, trust
+from airflow_provider_datapipe.api.shared_rate_limit import shared_rate_limit
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class Client:
             trust_env=False,
             verify=trust(settings.ca_bundle),
         )
+        self._limit = shared_rate_limit(settings)
         self._deadline = Deadline()
         bound(self._http, self._deadline)
 
@@ -70,6 +72,8 @@ class Client:
         """
         exchange = RequestAttempts(self.settings, request, self._mask)
         while True:
+            if self._limit is not None and (delay := self._limit.reserve(request)):
+                time.sleep(delay)
             outcome = self._attempt(exchange)
             if not isinstance(outcome, RetryAfter):
                 return outcome
@@ -85,6 +89,8 @@ class Client:
             )
             response = self._http.send(request, stream=True)
             head = ResponseHead(response.status_code, response.reason_phrase, response.headers)
+            if self._limit is not None:
+                self._limit.answered(head.status)
             self.page_template = page_template(self.settings.base_url, head.headers.get(HEADER)) or self.page_template
             reader = exchange.open_body(head)
             for piece in response.iter_raw():

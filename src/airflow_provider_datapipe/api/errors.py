@@ -101,6 +101,10 @@ class RequestTimeoutError(TransportError):
     """The service did not respond in time."""
 
 
+class PermitTimeoutError(DatapipeError):
+    """The rate limit of the connection did not permit the request in time; nothing was sent."""
+
+
 class ProtocolError(DatapipeError):
     """The response does not match the interface."""
 
@@ -175,7 +179,7 @@ class RateLimitError(ApiError):
     """Too many requests (429)."""
 
     cause = "Too many requests"
-    hint = "Raise the poll interval, or lower max_connections{of_connection}."
+    hint = "Raise the poll interval, or set a lower max_requests_per_second{of_connection}."
 
 
 class ServerError(ApiError):

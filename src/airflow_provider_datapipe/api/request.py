@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
@@ -86,6 +86,8 @@ class Request(Generic[T]):
     :param body: JSON body, None for no body.
     :param origin: the only origin that may receive the request; None for the origin of the client.
     :param once: True to disable the client's retries, for callers that retry themselves, such as polls.
+    :param permit_by: time until which the request may wait for the rate limit, in seconds since the epoch; None for no
+        limit.
     """
 
     endpoint: Endpoint[T]
@@ -94,6 +96,7 @@ class Request(Generic[T]):
     body: Body | None = None
     origin: str | None = None
     once: bool = False
+    permit_by: float | None = field(default=None, compare=False)
 
     @classmethod
     def to(

@@ -114,7 +114,8 @@ class RequestAttempts(Generic[T]):
         self._settings = settings
         self._mask = mask or Mask((settings.api_key,))
         self._request = request
-        self._began = time.monotonic()
+        #: Time of the first attempt: a wait for the rate limit before it does not count as time without an answer.
+        self._began = 0.0
         self._attempts = 0
         self.where = origin_of(settings.base_url)
 
@@ -131,6 +132,8 @@ class RequestAttempts(Generic[T]):
                 f"The service at {self.where} sent its client to {self._request.origin} for "
                 f"{self._request.label}: refused, because the API key is for one origin only.",
             )
+        if not self._attempts:
+            self._began = time.monotonic()
         self._attempts += 1
         query = urlencode(self._request.query, quote_via=quote)
         url = self._settings.base_url.rstrip("/") + self._request.path + (f"?{query}" if query else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Import at load time: encoding a host name imports this module, which would block the event loop.
 import encodings.idna  # noqa: F401 - see above
+import math
 import ssl
 import urllib.request
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class Settings:
     :param proxy: URL of an HTTP proxy; None for the proxy of the environment.
     :param ca_bundle: path of a file with the CA certificates to trust instead of the default ones.
     :param max_connections: maximum number of concurrent connections, and so of concurrent requests.
+    :param max_requests_per_second: the most requests per second of this machine; None for no limit.
     :param max_answer_bytes: maximum size of a response in bytes, decompressed.
     :param allow_plain_http: True to allow plain http to hosts other than the local machine.
     :param connection: name of the Airflow connection for messages, such as "the Airflow connection `x`"; may be empty.
@@ -48,6 +50,7 @@ class Settings:
     proxy: str | None = field(default=None, repr=False)
     ca_bundle: str | None = None
     max_connections: int = 16
+    max_requests_per_second: float | None = None
     max_answer_bytes: int = 64 * 1024 * 1024
     allow_plain_http: bool = False
     connection: str = ""
@@ -71,6 +74,8 @@ class Settings:
             )
         if self.proxy is not None and not is_proxy(self.proxy):
             raise ConfigurationError("The proxy must be a URL such as http://proxy.example.com:3128.")
+        if self.max_requests_per_second is not None and not 0 < self.max_requests_per_second < math.inf:
+            raise ConfigurationError("max_requests_per_second must be a number above 0.")
         if not self.api_key:
             raise ConfigurationError("There is no API key: set it as the connection's password.")
         if not self.api_key.isascii() or not self.api_key.isprintable():

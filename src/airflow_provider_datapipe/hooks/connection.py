@@ -12,6 +12,11 @@ from airflow_provider_datapipe.api.errors import ConfigurationError
 from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
 
+try:
+    from airflow.sdk.configuration import conf
+except ModuleNotFoundError:  # before Airflow 3.2
+    from airflow.configuration import conf
+
 log = logging.getLogger(__name__)
 
 
@@ -41,6 +46,7 @@ class ConnectionExtra(BaseModel):
     timeout: float = Field(default=60, gt=0)
     retry_budget: float = Field(default=60, ge=0)
     max_connections: int = Field(default=16, ge=1)
+    max_requests_per_second: float | None = Field(default=None, gt=0)
     proxy: str | None = Field(default=None, repr=False)
     ca_bundle: str | None = None
     allow_plain_http: bool = False
@@ -114,6 +120,24 @@ def _with_port(url: str, port: int) -> str:
     return url if has_port else f"{scheme}://{authority}:{port}{slash}{path}"
 
 
+def _share_of_machine(requests_per_second: float | None) -> float | None:
+    """
+    Return the requests per second of this machine: the limit of the connection, divided by the number of machines.
+
+    :param requests_per_second: the limit of the connection; None for no limit.
+    :raises ConfigurationError: if ``[datapipe] rate_limit_shares`` is not a number of machines.
+    """
+    if requests_per_second is None:
+        return None
+    given = (conf.get("datapipe", "rate_limit_shares", fallback="") or "1").strip()
+    if not (given.isascii() and given.isdigit() and int(given) > 0):
+        raise ConfigurationError(
+            f"[datapipe] rate_limit_shares must be a whole number, 1 or more, not {given!r}. It divides "
+            "max_requests_per_second."
+        )
+    return requests_per_second / int(given)
+
+
 def settings_of(connection: AirflowConnection, extra: ConnectionExtra) -> Settings:
     """
     Return the client settings of a connection.
@@ -131,6 +155,7 @@ def settings_of(connection: AirflowConnection, extra: ConnectionExtra) -> Settin
             proxy=extra.proxy,
             ca_bundle=extra.ca_bundle,
             max_connections=extra.max_connections,
+            max_requests_per_second=_share_of_machine(extra.max_requests_per_second),
             allow_plain_http=extra.allow_plain_http,
             connection=named(connection.conn_id),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 
 from airflow_provider_datapipe.api.errors import DatapipeError
@@ -167,7 +168,7 @@ async def wait_for_some(
         poll = None if ends else schedule.next(clock())
         if poll is not None:
             try:
-                answer = await send(poll.request)
+                answer = await send(replace(poll.request, permit_by=policy.last_poll_at))
             except DatapipeError as error:
                 ends = schedule.failed(poll, error, clock())
             else:

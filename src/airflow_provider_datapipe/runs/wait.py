@@ -55,6 +55,11 @@ class WaitPolicy(JsonData):
     first_interval: float | None = None
     missing_grace: float = GRACE
 
+    @property
+    def last_poll_at(self) -> float | None:
+        """Time of the last possible poll: shortly after the deadline, in seconds since the epoch; None for no limit."""
+        return None if self.deadline is None else self.deadline + _GRACE
+
 
 class WaitOutcomeReason(StrEnum):
     """Reason for the end of a wait."""
@@ -325,8 +330,8 @@ class RunWait:
 
         The grace period after its deadline is over, or the service asked for a pause beyond one of its limits.
         """
-        deadline = self._policy.deadline
-        if deadline is not None and now >= deadline + _GRACE:
+        deadline, last_poll_at = self._policy.deadline, self._policy.last_poll_at
+        if last_poll_at is not None and now >= last_poll_at:
             return self._end(WaitOutcomeReason.TIMEOUT)
         if self._not_before <= max(self.due, now):
             return None

@@ -80,6 +80,13 @@ def test_test_connection_explains_an_unreachable_host(connect: Connect) -> None:
         ({"host": "https://api.example.com", "extra": {"timeout": "soon"}}, "Extra field timeout: Input should be a"),
         ({"host": "https://api.example.com", "extra": {"timeout": 0}}, "Extra field timeout"),
         ({"host": "https://api.example.com", "extra": {"max_connections": 0}}, "Extra field max_connections"),
+        *(
+            (
+                {"host": "https://api.example.com", "extra": {"max_requests_per_second": rate}},
+                "Extra field max_requests_per_second: .*\nCheck the Airflow connection `datapipe_test`",
+            )
+            for rate in (0, -1, "many", "nan", "inf")
+        ),
         ({"host": "https://api.example.com", "extra": {"ca_bundle": "nowhere.pem"}}, r"nowhere\.pem"),
         *(
             (
@@ -140,6 +147,7 @@ def test_each_form_field_takes_effect(connect: Connect, tmp_path: Any) -> None:
         "timeout": "31",
         "retry_budget": 3,
         "max_connections": 2,
+        "max_requests_per_second": "7.5",
         "proxy": "http://127.0.0.1:9",
         "ca_bundle": certifi.where(),
         "allow_plain_http": "true",
@@ -152,8 +160,25 @@ def test_each_form_field_takes_effect(connect: Connect, tmp_path: Any) -> None:
     assert given | hook.extra.model_dump(include={"poll_interval", "max_poll_interval", "defer_after"}) == given
     assert (hook.extra.link, hook.extra.lineage_warehouse) == (given["link"], given["lineage_warehouse"])
     assert (settings.timeout, settings.retry.budget, settings.max_connections) == (31, 3, 2)
+    assert settings.max_requests_per_second == 7.5
     assert (settings.proxy, settings.ca_bundle) == ("http://127.0.0.1:9", certifi.where())
     assert settings.allow_plain_http
+
+
+def test_shares_divide_the_rate_limit(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__DATAPIPE__RATE_LIMIT_SHARES", "4")
+    limited = connect("https://api.example.com", extra={"max_requests_per_second": 10}).get_conn()
+    assert limited.settings.max_requests_per_second == 2.5
+    assert connect("https://api.example.com").get_conn().settings.max_requests_per_second is None
+
+
+@pytest.mark.parametrize("shares", ["0", "-1", "1.5", "two", "\N{SUPERSCRIPT TWO}"])
+def test_invalid_shares_are_explained(connect: Connect, monkeypatch: pytest.MonkeyPatch, shares: str) -> None:
+    monkeypatch.setenv("AIRFLOW__DATAPIPE__RATE_LIMIT_SHARES", shares)
+    hook = connect("https://api.example.com", extra={"max_requests_per_second": 10})
+    problem = r"\[datapipe\] rate_limit_shares must be a whole number.*\nCheck the Airflow connection `datapipe_test`"
+    with pytest.raises(ConfigurationError, match=problem):
+        hook.get_conn()
 
 
 def test_emptied_form_field_has_its_default(connect: Connect) -> None:

@@ -224,7 +224,7 @@ def test_messages_about_unreadable_bodies() -> None:
         (403, "The API key does not allow this request", f"Check what the API key of {NAMED} is allowed to do."),
         (404, "Not found", f"Check the ID, and that the API key of {NAMED} belongs to the same account."),
         (409, "Conflict", None),
-        (429, "Too many requests", f"Raise the poll interval, or lower max_connections of {NAMED}."),
+        (429, "Too many requests", f"Raise the poll interval, or set a lower max_requests_per_second of {NAMED}."),
         (503, "The service failed", "Try again later."),
         (400, "The service refused the request", None),
         (418, "The service refused the request", None),

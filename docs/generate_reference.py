@@ -61,7 +61,7 @@ PAGES = {
         "Results",
         (
             "runs.models",
-            "runs.sync",
+            "runs.elt_sync",
             "runs.outcome",
             "resources.base",
             "resources.transforms",
@@ -101,7 +101,7 @@ INTERNAL = frozenset(
 ONLY = {
     "pipelines.snapshot": {"Node", "Snapshot"},
     "runs.models": {"RunResult", "RunReference"},
-    "runs.sync": {"SyncResult"},
+    "runs.elt_sync": {"SyncResult"},
     "runs.outcome": {"Outcome"},
     "resources.base": {"Change", "IfExists"},
     "resources.transforms": {"DeployResult"},

@@ -169,8 +169,8 @@ def run_of(event: Any) -> dict[str, Any]:
 
     :param event: one of ``triggering_asset_events[asset]``.
     :returns: the result of the run; for an ELT sync, the fields of
-        :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. Empty if the event has no run, for example if a task
-        declares the asset as its outlet, but does not run the resource.
+        :class:`~airflow_provider_datapipe.runs.elt_sync.SyncResult`. Empty if the event has no run, for example if a
+        task declares the asset as its outlet, but does not run the resource.
     """
     extra: dict[str, Any] = event.extra or {}
     payload = extra.get("payload")

@@ -147,7 +147,7 @@ def test_names_in_docstrings_are_resolved() -> None:
     for name, means, may_stay in (
         ("Context", "airflow.sdk.Context", True),
         ("timedelta", "datetime.timedelta", True),
-        ("SyncResult", "airflow_provider_datapipe.runs.sync.SyncResult", True),
+        ("SyncResult", "airflow_provider_datapipe.runs.elt_sync.SyncResult", True),
         # A class of this project, which must be documented.
         ("DatapipeRunOperator", "airflow_provider_datapipe.operators.base.DatapipeRunOperator", False),
     ):

@@ -1,4 +1,8 @@
-"""Limit of the requests per second of a connection. Pure: no I/O, and no clock of its own."""
+"""
+Limit of the requests per second of a connection. Pure: no I/O, and no clock of its own.
+
+The clients use it through :mod:`.shared_rate_limit`.
+"""
 
 from __future__ import annotations
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.flows import Flow
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
+    from airflow_provider_datapipe.runs.elt_sync import SyncResult
     from airflow_provider_datapipe.runs.models import RunTarget
-    from airflow_provider_datapipe.runs.sync import SyncResult
 
 
 class EltSyncRunOperator(DatapipeRunOperator):
     """
     Run the streams of an ELT sync concurrently, and wait until all runs have ended.
 
-    Returns a :class:`~airflow_provider_datapipe.runs.sync.SyncResult` with one result for each stream. A stream that
-    fails does not stop the others.
+    Returns a :class:`~airflow_provider_datapipe.runs.elt_sync.SyncResult` with one result for each stream. A stream
+    that fails does not stop the others.
 
     :param sync_id: ID of the sync. (templated)
     :param streams: names or IDs of the streams to run; None for all. (templated)
@@ -86,7 +86,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
 
     async def _create_batch(self) -> Batch:
         from airflow_provider_datapipe.runs.batch import Batch
-        from airflow_provider_datapipe.runs.sync import targets_of_sync
+        from airflow_provider_datapipe.runs.elt_sync import targets_of_sync
         from airflow_provider_datapipe.runs.targets import required
 
         chosen = [self.streams] if isinstance(self.streams, str) else self.streams
@@ -94,7 +94,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
         return Batch(self.kind, queued=targets, at_a_time=self.max_active_streams)
 
     def _lineage_targets(self) -> Flow[list[RunTarget]]:
-        from airflow_provider_datapipe.runs.sync import streams_of_sync
+        from airflow_provider_datapipe.runs.elt_sync import streams_of_sync
         from airflow_provider_datapipe.runs.targets import required
 
         chosen = [self.streams] if isinstance(self.streams, str) else self.streams
@@ -103,7 +103,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
     def _finish(self, batch: Batch) -> tuple[SyncResult, Exception | None]:
         from airflow.providers.common.compat.sdk import AirflowSkipException
 
-        from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync
+        from airflow_provider_datapipe.runs.elt_sync import error_of_sync, result_of_sync
 
         result = result_of_sync(self.sync_id, batch.ended)
         if result["outcome"] == "skipped":

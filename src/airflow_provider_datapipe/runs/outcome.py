@@ -1,4 +1,8 @@
-"""Outcomes of runs, from the statuses of the service."""
+"""
+Outcomes of runs, from the statuses of the service.
+
+:func:`.results.exception_for` decides whether a task fails because of an outcome.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +59,18 @@ def outcome_of(status: str | None, *, finished: bool, failed_rows: float | None 
     if outcome is Outcome.SUCCEEDED and failed_rows:
         return Outcome.PARTIAL
     return outcome
+
+
+def is_success(outcome: Outcome, failed_rows: float | None, *, max_failed_rows: float) -> bool:
+    """
+    Return True if a finished run counts as success for a task.
+
+    :param outcome: the outcome of the run.
+    :param failed_rows: number of failed rows; None if the service does not report it.
+    :param max_failed_rows: number of failed rows that the task accepts.
+    """
+    is_accepted = failed_rows is not None and failed_rows <= max_failed_rows
+    return outcome is Outcome.SUCCEEDED or (outcome is Outcome.PARTIAL and is_accepted)
 
 
 _MATERIALIZATIONS = {"completed": Outcome.SUCCEEDED, "failed": Outcome.FAILED}

@@ -20,7 +20,7 @@ from airflow_provider_datapipe.runs.errors import (
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.log_lines.labels import resource_label
 from airflow_provider_datapipe.runs.models import RunResult, RunState
-from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.outcome import Outcome, is_success
 from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 
 #: The most failed records in a message.
@@ -112,9 +112,10 @@ def exception_for(
         return None
     if end.reason is not WaitOutcomeReason.RUN_OVER:
         return _unfinished(end, what, run)
+    if is_success(end.outcome, result["rows_failed"], max_failed_rows=max_failed_rows):
+        return None
+    error: RunError
     match end.outcome:
-        case Outcome.SUCCEEDED:
-            error = None
         case Outcome.PARTIAL:
             error = _partial(result, what, run, max_failed_rows, retries=retries_failed_records)
         case Outcome.CANCELED:
@@ -130,13 +131,10 @@ def exception_for(
     return error
 
 
-def _partial(result: RunResult, what: str, run: str, allowed: int, *, retries: bool) -> RunError | None:
-    failed = result["rows_failed"]
-    if failed is not None and failed <= allowed:
-        return None
+def _partial(result: RunResult, what: str, run: str, allowed: int, *, retries: bool) -> RunError:
     again = "run this task again" if retries else "run this task again with retry_failed_records=True"
     return RunPartialError(
-        f"{what}: {_count(failed)} of {_count(result['rows_total'])} rows failed, {allowed} are allowed"
+        f"{what}: {_count(result['rows_failed'])} of {_count(result['rows_total'])} rows failed, {allowed} are allowed"
         f"{_reason(result)}.{run}\nCorrect the failed records, then {again}."
     )
 

@@ -30,7 +30,7 @@ from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, Conflict
 from airflow_provider_datapipe.runs.kinds import Kind
 from airflow_provider_datapipe.runs.missing_runs import GRACE, is_missing
 from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
-from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.outcome import Outcome, is_success
 from airflow_provider_datapipe.runs.task_state import StartRecord, TaskState, task_state_key
 
 log = logging.getLogger(__name__)
@@ -353,7 +353,5 @@ def _definitely_not_started(error: ApiError | TransportError | ProtocolError) ->
 
 def _can_continue(state: RunState, policy: StartPolicy) -> bool:
     """Return True if a run is active, or has ended successfully as defined by the task."""
-    if not state.is_final or state.outcome is Outcome.SUCCEEDED:
-        return True
-    failed = state.result["rows_failed"] if state.result and state.outcome is Outcome.PARTIAL else None
-    return failed is not None and failed <= policy.max_failed_rows
+    failed_rows = state.result["rows_failed"] if state.result else None
+    return not state.is_final or is_success(state.outcome, failed_rows, max_failed_rows=policy.max_failed_rows)

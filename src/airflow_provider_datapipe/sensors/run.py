@@ -164,8 +164,8 @@ class EltSyncRunSensor(DatapipeSyncSensor, DatapipeAfterSensor):
     Sensor that waits until each stream of an ELT sync has finished a run after a time.
 
     One request polls all streams. The sensor polls them directly only when all of them may have finished. It returns a
-    :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. If a run did not succeed, the sensor fails after all runs
-    have finished.
+    :class:`~airflow_provider_datapipe.runs.elt_sync.SyncResult`. If a run did not succeed, the sensor fails after all
+    runs have finished.
 
     .. seealso:: :ref:`GET /elt_syncs/{id}/status <interface-elt-syncs-status>`.
     """

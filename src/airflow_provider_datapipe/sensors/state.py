@@ -49,7 +49,7 @@ class EltSyncFreshnessSensor(DatapipeSyncSensor, DatapipeFreshnessSensor):
     Sensor that waits until each stream of an ELT sync is fresh.
 
     One request polls all streams. The sensor polls them directly only when all of them may be fresh. It returns a
-    :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. See :class:`DatapipeFreshnessSensor` for the other
+    :class:`~airflow_provider_datapipe.runs.elt_sync.SyncResult`. See :class:`DatapipeFreshnessSensor` for the other
     parameters.
 
     .. seealso:: :ref:`GET /elt_syncs/{id}/status <interface-elt-syncs-status>`.

@@ -8,7 +8,7 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import FullSyncTrigger, OperationMode
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.sources.base import Need
-from datapipe_local.services import elt_plan, elt_stream_sources, elt_streams, elt_syncs, elt_tables, jobs
+from datapipe_local.services import elt_stream_sources, elt_streams, elt_syncs, elt_tables, jobs, load_plan
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import EltStreamRun
 from datapipe_local.warehouse.loading import protection
@@ -83,7 +83,7 @@ class StreamLoader:
                 return
             stream = elt_streams.get(self._context, job.subject_id)
             run_id = elt_streams.runs(self._context).next_id(stream.id, clock.now())
-            plan = elt_plan.plan(self._context, stream)
+            plan = load_plan.plan(self._context, stream)
             store.elt_stream_runs.insert(
                 EltStreamRun(
                     id=str(run_id),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRunStatus
-from datapipe_local.engine.plan import is_there, plan
+from datapipe_local.engine.orchestration_plan import is_there, plan
 from datapipe_local.services import jobs
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import ItemState, JobKind, OrchestrationItem

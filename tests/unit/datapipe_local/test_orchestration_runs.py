@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from datapipe_local.engine import orchestration_runs
-from datapipe_local.engine.plan import plan
+from datapipe_local.engine.orchestration_plan import plan
 from datapipe_local.services import jobs, orchestrations
 from datapipe_local.services.context import Context
 from datapipe_local.storage.clock import later

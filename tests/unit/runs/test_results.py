@@ -12,6 +12,7 @@ from airflow_provider_datapipe.api.errors import ServerError
 from airflow_provider_datapipe.api.models.elt_syncs import EltSyncStatus
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecords
 from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.runs.elt_sync import error_of_sync, result_of_sync, targets_of_sync
 from airflow_provider_datapipe.runs.errors import (
     LostContactError,
     RunCanceledError,
@@ -29,7 +30,6 @@ from airflow_provider_datapipe.runs.models import RunRef, RunResult
 from airflow_provider_datapipe.runs.names import UnknownNameError
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of, outcome_of_materialization
 from airflow_provider_datapipe.runs.results import build_run_result, exception_for, explain
-from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync, targets_of_sync
 from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.unit.runs.model_service import ModelService, page, stream, stream_run, sync
 

@@ -14,10 +14,10 @@ from airflow_provider_datapipe.api.models.common import parse_optional_timestamp
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.conditions.base import Check, Condition, ServicePage
 from airflow_provider_datapipe.runs.conditions.runs import FreshCondition, RunCondition
+from airflow_provider_datapipe.runs.elt_sync import error_of_sync, result_of_sync, streams_of_sync
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.polling.bulk_status import StatusFingerprint, SyncStatus
 from airflow_provider_datapipe.runs.run_history import RunTime
-from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync, streams_of_sync
 from airflow_provider_datapipe.runs.targets import required
 
 #: Number of polls of a sync's status after which its streams are polled directly in any case.

@@ -30,7 +30,7 @@ OF_LOCAL_SERVICE = {
 INTERNAL = {
     "ActiveRunConflict": "the task waits for another run",
     "DuplicateKeyError": "becomes a NotCanonicalError",
-    "EnoughError": "lineage sends no further requests",
+    "LineageLimitError": "lineage sends no further requests",
     "JsonSyntaxError": "becomes a NotCanonicalError",
     "NotPostedError": "a notifier logs it and continues",
     "NotUtf8Error": "becomes a WorkspaceError or a TransformFileError",

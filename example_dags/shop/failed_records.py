@@ -50,7 +50,7 @@ with DAG(
         """Return the number of records for each reason."""
         return dict(Counter(record["error"] for record in failed["data"]))
 
-    patience = TimeDeltaSensor(task_id="patience", delta=timedelta(hours=1), deferrable=True)
+    delay = TimeDeltaSensor(task_id="delay", delta=timedelta(hours=1), deferrable=True)
     retry = ReverseEtlRetryFailedRecordsOperator(
         task_id="retry", reverse_etl_sync_id="contacts", reason="country is not registered"
     )
@@ -61,5 +61,5 @@ with DAG(
 
     before = by_reason(DatapipeOperator(task_id="failed", **LIST).output)
     still_failed = DatapipeOperator(task_id="still_failed", **LIST)
-    before >> patience >> retry >> send >> still_failed
+    before >> delay >> retry >> send >> still_failed
     by_reason.override(task_id="left")(still_failed.output)

@@ -48,7 +48,7 @@ with DAG(
             pushed = sorted({json.loads(line)["receipt"] for line in file if line.strip()})
         # External text must not become SQL.
         if strange := [receipt for receipt in pushed if not receipt.isalnum()]:
-            raise ValueError(f"these are no numbers of receipts: {strange}")
+            raise ValueError(f"these are not receipt numbers: {strange}")
         receipts = ", ".join(f"'{receipt}'" for receipt in pushed)
         return f"""
             SELECT count(*) AS missing

@@ -22,7 +22,7 @@ from datapipe_local.testing import DatapipeLocal
 
 SHOP = Path(__file__).parents[1] / "shop"
 
-# Before the import of Airflow.
+# Set before the import of Airflow.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-")
 os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(SHOP)
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
@@ -33,7 +33,7 @@ def airflow_database() -> Iterator[None]:
     """Create the database of Airflow once."""
     from airflow.utils.db import initdb
 
-    # The modules of Airflow stay loaded. Garbage collections of them take a third of the time.
+    # Exclude Airflow's modules from garbage collection, which would take a third of the time.
     gc.set_threshold(100_000)
     initdb()
     yield
@@ -44,11 +44,11 @@ def airflow_database() -> Iterator[None]:
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Return the messages that are posted to the connection ``shop_chat``."""
-    told: list[str] = []
+    messages: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
+            messages.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -58,7 +58,7 @@ def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         thread.start()
         connection = {"conn_type": "http", "host": f"http://127.0.0.1:{server.server_port}"}
         monkeypatch.setenv("AIRFLOW_CONN_SHOP_CHAT", json.dumps(connection))
-        yield told
+        yield messages
         server.shutdown()
         thread.join()
 
@@ -78,7 +78,7 @@ class Shop:
     crm: Path
 
     def load(self, *streams: str) -> None:
-        """Load streams of the service, as another client might."""
+        """Load streams of the service, like another client."""
         for stream in streams:
             before = len(self.service.journal.runs(stream))
             self.service.api.post(f"/elt_streams/{stream}/request_run").raise_for_status()

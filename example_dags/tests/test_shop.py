@@ -28,7 +28,7 @@ def run(dag: DAG, *, at: pendulum.DateTime | None = None) -> Any:
     return dag.test(logical_date=at)
 
 
-def test_nightly_sends_what_the_crm_takes(shop: Shop) -> None:
+def test_nightly_sends_customers_to_the_crm(shop: Shop) -> None:
     assert run(nightly.dag).state == "success"
     assert shop.ask_crm("SELECT name FROM contacts ORDER BY 1") == ["Ada", "Bob", "Dan"]
     assert shop.ask_crm("SELECT revenue FROM contacts WHERE name = 'Ada'") == [105.0]
@@ -40,12 +40,12 @@ def test_nightly_sends_what_the_crm_takes(shop: Shop) -> None:
     assert shop.is_loaded_at() == ("0 * * * *", True)
 
 
-def test_nightly_sends_nothing_that_fails_a_check_and_says_so(shop: Shop, chat: list[str]) -> None:
+def test_nightly_sends_nothing_after_a_failed_check(shop: Shop, chat: list[str]) -> None:
     shop.service.clock.set("2026-03-05T03:00:00Z")
     shop.replace("orders.csv", "104,1,2026-03-02,80.00", "104,99,2026-03-02,80.00")
     assert run(nightly.dag).state == "failed"
-    (told,) = chat
-    assert "each_order_has_a_customer" in told
+    (message,) = chat
+    assert "each_order_has_a_customer" in message
     # The schedule is restored. It sends nothing.
     assert shop.is_loaded_at() == ("0 * * * *", True)
     loads = len(shop.service.journal.runs("shop.orders"))
@@ -55,13 +55,13 @@ def test_nightly_sends_nothing_that_fails_a_check_and_says_so(shop: Shop, chat: 
     assert shop.ask_crm("SELECT name FROM contacts") == []
 
 
-def test_what_failed_its_check_is_not_sent_by_another_dag(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_dag_does_not_send_unchecked_rows(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(nightly.dag).state == "success"
     shop.replace("orders.csv", "104,1,2026-03-02,80.00,2026-03-02", "104,99,2026-03-02,80.00,2026-03-09")
     assert run(nightly.dag).state == "failed"
     left = shop.service.rows("SELECT sum(amount)::double AS sum FROM shop.orders WHERE customer_id = 1")
     assert left == [{"sum": 25.0}]
-    monkeypatch.setattr(failed_records.dag.get_task("patience"), "delta", timedelta(0))
+    monkeypatch.setattr(failed_records.dag.get_task("delay"), "delta", timedelta(0))
     assert run(failed_records.dag).state == "success"
     shop.service.journal.assert_runs("contacts", 2)
     assert shop.ask_crm("SELECT revenue FROM contacts WHERE name = 'Ada'") == [105.0]
@@ -74,7 +74,7 @@ def test_open_orders_are_those_without_a_payment(shop: Shop) -> None:
     assert [row["id"] for row in left] == [103, 105, 107, 108, 109]
 
 
-def test_each_day_is_closed_once(shop: Shop) -> None:
+def test_closed_day_does_not_change(shop: Shop) -> None:
     shop.load("shop.orders")
     midnight = pendulum.datetime(2026, 3, 2)
     # The data interval of a DAG run is the day before it.
@@ -91,15 +91,15 @@ def test_each_day_is_closed_once(shop: Shop) -> None:
     assert len(shop.service.rows(closed)) == 3
 
 
-def test_a_load_that_began_before_the_day_was_over_does_not_close_it(shop: Shop) -> None:
+def test_load_that_began_within_the_day_does_not_close_it(shop: Shop) -> None:
     shop.service.clock.set("2026-03-01T23:59:58Z")
     shop.service.runs("shop.orders", running_polls=2)
     asked = shop.service.api.post("/elt_streams/shop.orders/request_run").raise_for_status().json()
     shop.service.clock.set("2026-03-02T00:00:05Z")
     while not shop.service.journal.runs("shop.orders", status="COMPLETED"):
         shop.service.api.get(asked["status_url"]).raise_for_status()
-    (over_midnight,) = shop.service.journal.runs("shop.orders")
-    assert over_midnight["started_at"] < "2026-03-02" < over_midnight["finished_at"]
+    (load,) = shop.service.journal.runs("shop.orders")
+    assert load["started_at"] < "2026-03-02" < load["finished_at"]
 
     # The next load, which is still active, contains the missing rows.
     shop.replace("orders.csv", "102,2,", "110,2,2026-03-01,1.00,2026-03-04 08:00:00\n102,2,")
@@ -109,7 +109,7 @@ def test_a_load_that_began_before_the_day_was_over_does_not_close_it(shop: Shop)
     assert [row["id"] for row in closed] == [101, 102, 103, 110]
 
 
-def test_a_branch_that_opens_is_loaded_too(shop: Shop) -> None:
+def test_new_branch_is_loaded(shop: Shop) -> None:
     assert run(branches.dag).state == "success"
     shop.service.journal.assert_one_run("branch_north.sales")
     shop.service.journal.assert_runs("branch_east.sales", 0)
@@ -121,7 +121,7 @@ def test_a_branch_that_opens_is_loaded_too(shop: Shop) -> None:
     shop.service.journal.assert_runs("branch_north.sales", 2)
 
 
-def test_a_branch_that_fails_keeps_none_from_loading(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_branch_does_not_block_the_others(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     (shop.folder / "data/branches/north.csv").unlink()
     for task in branches.dag.tasks:
         monkeypatch.setattr(task, "retries", 0)
@@ -130,7 +130,7 @@ def test_a_branch_that_fails_keeps_none_from_loading(shop: Shop, monkeypatch: py
     shop.service.journal.assert_one_run("branch_south.sales", status="COMPLETED")
 
 
-def test_what_fails_a_check_is_not_published(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transform_with_a_failed_check_is_not_published(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for task in deploy_models.dag.tasks:
         monkeypatch.setattr(task, "folder", str(shop.folder / "models"))
     shop.load("shop.orders")
@@ -169,7 +169,7 @@ def pushed(till: Shop, file: str, **receipts: str) -> str:
     return str(till_receipts.dag.test(run_conf={"file": str(path)}).state)
 
 
-def test_receipts_are_there_once_though_they_are_pushed_late_and_twice(till: Shop) -> None:
+def test_late_and_repeated_receipts_are_loaded_once(till: Shop) -> None:
     assert pushed(till, "2026-03-02.jsonl", U1="2026-03-02T09:00:00Z") == "success"
     for _ in range(2):
         assert pushed(till, "2026-03-01.jsonl") == "success"
@@ -180,8 +180,8 @@ def test_receipts_are_there_once_though_they_are_pushed_late_and_twice(till: Sho
     assert [row["receipt"] for row in found] == ["T1", "T2", "T3", "T4", "U1"]
 
 
-def test_receipts_that_did_not_arrive_are_missed(till: Shop) -> None:
-    # As if only new files were loaded.
+def test_missing_receipts_fail_the_dag(till: Shop) -> None:
+    # Load only new files.
     seed = till.folder / "seed.yaml"
     seed.write_text(seed.read_text().replace("full_sync_always: true", "full_sync_always: false"))
     till.service.seed(seed)
@@ -190,15 +190,15 @@ def test_receipts_that_did_not_arrive_are_missed(till: Shop) -> None:
     assert pushed(till, "2026-03-01.jsonl") == "failed"
 
 
-def test_what_is_no_number_of_a_receipt_does_not_become_sql(till: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_receipt_number_does_not_become_sql(till: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for task in till_receipts.dag.tasks:
         monkeypatch.setattr(task, "retries", 0)
     assert pushed(till, "2026-03-02.jsonl", **{"1') --": "2026-03-02T09:00:00Z"}) == "failed"
     till.service.journal.assert_requests("/transforms/query_previews", 0)
 
 
-def test_what_was_refused_for_a_passing_reason_is_sent_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failed_records.dag.get_task("patience"), "delta", timedelta(0))
+def test_temporarily_failed_records_are_retried(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failed_records.dag.get_task("delay"), "delta", timedelta(0))
     assert run(nightly.dag).state == "success"
     assert run(failed_records.dag).state == "success"
     assert shop.ask_crm("SELECT name FROM contacts WHERE country = 'IS'") == []
@@ -211,7 +211,7 @@ def test_what_was_refused_for_a_passing_reason_is_sent_again(shop: Shop, monkeyp
     assert record["record_id"] == "5"
 
 
-def test_the_generated_group_runs_what_the_table_is_made_from(shop: Shop) -> None:
+def test_generated_group_runs_the_inputs_of_the_table(shop: Shop) -> None:
     assert run(generated.dag).state == "success"
     ran = [entry["resource_id"] for entry in shop.service.journal.runs()]
     assert sorted(ran[:2]) == ["payments.payments", "shop.orders"]

@@ -140,7 +140,7 @@ def seconds(value: Duration) -> float:
     Return a duration in seconds.
 
     :param value: the duration.
-    :raises ValueError: if a text is no duration.
+    :raises ValueError: if a text is not a duration.
     """
     if isinstance(value, str):
         from airflow_provider_datapipe.durations import parse_duration
@@ -169,7 +169,7 @@ def whole_seconds(name: str, value: Any) -> int:
 
     :param name: name of the argument.
     :param value: its value after rendering.
-    :raises ValueError: if it is no duration.
+    :raises ValueError: if it is not a duration.
     """
     return ceil(seconds(_check_value(name, value, "Duration", is_templated=True)))
 
@@ -180,7 +180,7 @@ def is_literal(value: object) -> bool:
 
 
 def is_reference(value: Any) -> bool:
-    """Return True for a value that is known when the task runs: an output of another task, or one that is computed."""
+    """Return True for a value that is known only when the task runs: an output of another task, or a computed one."""
     return value is SET_DURING_EXECUTION or (hasattr(value, "iter_references") and hasattr(value, "resolve"))
 
 
@@ -235,7 +235,7 @@ class CheckedArguments(_Base):
 
     #: Arguments that the signatures of this class and its bases declare; None if classes set attributes by themselves.
     declared_arguments: ClassVar[tuple[str, ...] | None] = None
-    #: Arguments in the signature of this class that are no template fields.
+    #: Arguments in the signature of this class that are not template fields.
     not_templated: ClassVar[tuple[str, ...]] = ()
     #: Arguments of Airflow's base class that take a duration.
     inherited_durations: ClassVar[tuple[str, ...]] = ()
@@ -244,7 +244,7 @@ class CheckedArguments(_Base):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # The arguments that a DAG file adds in a class of its own are neither checked nor declared.
+        # Arguments of classes that a DAG file defines are neither checked nor declared.
         if not _is_of_package(cls):
             return
         init = vars(cls).get("__init__")
@@ -288,7 +288,7 @@ class CheckedArguments(_Base):
         for name in {*self.template_fields} & annotations.keys():
             value = getattr(self, name)
             if _is_identifier(value, annotations[name]):
-                # A number that render_template_as_native_obj made of a text.
+                # render_template_as_native_obj has converted the text to a number.
                 setattr(self, name, str(value))
                 continue
             if not is_reference(value):
@@ -356,7 +356,7 @@ def _check(cls: type[CheckedArguments], name: str, value: Any, annotation: str) 
 
 def _check_rendered(cls: type[CheckedArguments], name: str, value: Any, annotation: str) -> None:
     _check_items(cls, name, value)
-    # A missing value and data with braces are known only now; the task reads texts by itself.
+    # Missing values, and data with braces, are known only after rendering. The task itself parses texts.
     forms = _forms(annotation)
     if forms is None or not (isinstance(value, str) and _FORMS["str"] in forms):
         _check_value(name, value, annotation, is_templated=True)
@@ -364,7 +364,7 @@ def _check_rendered(cls: type[CheckedArguments], name: str, value: Any, annotati
 
 def _check_items(cls: type[CheckedArguments], name: str, value: Any) -> None:
     if name in cls.non_empty_lists and isinstance(value, list | tuple) and not value:
-        raise ValueError(f"{name} is empty; leave it out for {cls.non_empty_lists[name]}")
+        raise ValueError(f"{name} is empty; omit it for {cls.non_empty_lists[name]}")
 
 
 def _annotations(cls: type[Any]) -> dict[str, str]:
@@ -464,3 +464,18 @@ def _place(arguments: Mapping[str, Any]) -> str:
         task_id = group.child_id(task_id)
     place = f"Task {task_id}" if task_id else "A task"
     return place if dag is None else f"{place} of DAG {dag.dag_id}"
+
+
+def resolve_path(task: Any, path: str, *, is_folder: bool) -> Path:
+    """
+    Return the path of a file or folder, relative to the folder of the DAG file or the DAG's ``template_searchpath``.
+
+    :param task: the operator.
+    :param path: the path in the DAG file. Absolute paths and paths that are not found are returned unchanged.
+    :param is_folder: True for a folder, False for a file.
+    """
+    given = Path(path)
+    dag = task.get_dag()
+    above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
+    places = [Path(each) / given for each in above]
+    return next((place for place in places if (place.is_dir() if is_folder else place.is_file())), given)

@@ -1,8 +1,9 @@
 """
 Assets that runs of the service update: their names, and the extra of their events.
 
-An asset's URI is ``datapipe://<connection>/<collection>/<id>``, such as ``datapipe://datapipe_default/elt_streams/orders``.
-The connection's id tells two services apart. Its name is for people: ``ELT stream orders``. DAG files import this.
+The URI of an asset is ``datapipe://<connection>/<collection>/<id>``, such as
+``datapipe://datapipe_default/elt_streams/orders``. The connection ID distinguishes several services. The name of an
+asset is readable, such as ``ELT stream orders``. DAG files import this module.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 SCHEME = "datapipe"
 DEFAULT_CONNECTION = "datapipe_default"
-#: IDs that stand in names as they are.
+#: IDs that are used unchanged in names. Other IDs are percent-encoded.
 _READABLE = re.compile(r"[\w.:@ +-]+", re.ASCII)
 #: Group of the assets, and the nouns in their names.
 GROUP = "datapipe"
@@ -34,9 +35,9 @@ _NOUNS = {
     "reverse_etl_syncs": "Reverse ETL sync",
     "transforms": "Transform",
 }
-#: What a path of an asset has: the collection and the id.
+#: Number of parts in the path of an asset's URI: the collection and the ID.
 _PARTS = 2
-#: What a sync's event tells of each of its streams.
+#: Fields of each stream in the event of a sync.
 _OF_A_STREAM = ("run_id", "outcome", "rows_synced")
 
 
@@ -45,11 +46,11 @@ def elt_stream_asset(
     stream_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
     """
-    Name the table that an ELT stream loads.
+    Return the asset of the table that an ELT stream loads.
 
-    :param stream_id: id of the stream.
-    :param datapipe_conn_id: the connection.
-    :param watchers: what watches it besides, such as an
+    :param stream_id: ID of the stream.
+    :param datapipe_conn_id: the connection ID.
+    :param watchers: asset watchers, each with a trigger such as
         :class:`~airflow_provider_datapipe.triggers.events.EltStreamRunEventTrigger`.
     """
     return asset_of("elt_stream", stream_id, datapipe_conn_id, watchers)
@@ -62,9 +63,9 @@ def elt_sync_asset(
     """
     Return the asset of all streams of an ELT sync.
 
-    :param sync_id: id of the sync.
-    :param datapipe_conn_id: the connection.
-    :param watchers: what watches it besides.
+    :param sync_id: ID of the sync.
+    :param datapipe_conn_id: the connection ID.
+    :param watchers: asset watchers.
     """
     return asset_of("elt_sync", sync_id, datapipe_conn_id, watchers)
 
@@ -74,11 +75,11 @@ def transform_asset(
     transform_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
     """
-    Name the view or table that a transform becomes.
+    Return the asset of the view or table of a transform.
 
-    :param transform_id: id of the transform.
-    :param datapipe_conn_id: the connection.
-    :param watchers: what watches it besides.
+    :param transform_id: ID of the transform.
+    :param datapipe_conn_id: the connection ID.
+    :param watchers: asset watchers.
     """
     return asset_of("transform", transform_id, datapipe_conn_id, watchers)
 
@@ -90,9 +91,9 @@ def orchestration_asset(
     """
     Return the asset of an orchestration.
 
-    :param orchestration_id: id of the orchestration.
-    :param datapipe_conn_id: the connection.
-    :param watchers: what watches it besides.
+    :param orchestration_id: ID of the orchestration.
+    :param datapipe_conn_id: the connection ID.
+    :param watchers: asset watchers.
     """
     return asset_of("orchestration", orchestration_id, datapipe_conn_id, watchers)
 
@@ -104,27 +105,27 @@ def reverse_etl_sync_asset(
     """
     Return the asset of the records that a reverse ETL sync writes to its destination.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync.
-    :param datapipe_conn_id: the connection.
-    :param watchers: what watches it besides.
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :param datapipe_conn_id: the connection ID.
+    :param watchers: asset watchers.
     """
     return asset_of("reverse_etl", reverse_etl_sync_id, datapipe_conn_id, watchers)
 
 
 def asset_of(kind: str, resource_id: str, datapipe_conn_id: str, watchers: Sequence[AssetWatcher] = ()) -> Asset:
     """
-    Name the asset of a thing.
+    Return the asset of a resource.
 
-    :param kind: what kind of thing it is, as a run's result has it; or ``elt_sync``.
-    :param resource_id: its id.
-    :param datapipe_conn_id: the connection.
-    :param watchers: what watches it besides.
-    :raises ValueError: the id or the connection is empty.
+    :param kind: kind of the resource, as in the result of a run; or ``elt_sync``.
+    :param resource_id: ID of the resource.
+    :param datapipe_conn_id: the connection ID.
+    :param watchers: asset watchers.
+    :raises ValueError: if an ID is empty.
     """
     if not resource_id or not datapipe_conn_id:
-        raise ValueError("an asset is named after an id and a connection: neither may be empty")
+        raise ValueError("an asset requires an ID and a connection ID: neither may be empty")
     collection, quoted = COLLECTIONS[kind], quote(resource_id, safe="")
-    # Airflow takes ASCII names only, and each for one URI.
+    # Airflow accepts ASCII names only, and each name for one URI only.
     name = f"{_NOUNS[collection]} {resource_id if _READABLE.fullmatch(resource_id) else quoted}"
     if datapipe_conn_id != DEFAULT_CONNECTION:
         name += f" ({datapipe_conn_id})"
@@ -141,23 +142,23 @@ def alias_of(kind: str) -> AssetAlias:
     """
     Return the alias for assets whose IDs are known only when the task runs.
 
-    :param kind: what kind of thing it is.
+    :param kind: kind of the resources.
     """
     return AssetAlias(name=f"{SCHEME}-{COLLECTIONS[kind]}")
 
 
 def sanitize_uri(parts: SplitResult) -> SplitResult:
     """
-    Check the URI of an asset; Airflow calls this for each that begins with ``datapipe:``.
+    Check the URI of an asset. Airflow calls this for each URI that begins with ``datapipe:``.
 
-    :raises ValueError: nothing has such a URI, so that no event would ever come.
+    :raises ValueError: if no resource can have this URI, so that the asset would never get an event.
     """
     path = parts.path.strip("/").split("/")
     known = sorted({*COLLECTIONS.values()} - {"connections"})
     if not parts.netloc or len(path) != _PARTS or path[0] not in known or not path[1] or parts.query:
         raise ValueError(
-            f"the URI of an asset of the service is datapipe://<connection>/<collection>/<id>, the collection one of "
-            f"{', '.join(known)}; take it from the functions of airflow_provider_datapipe.assets"
+            "the URI of a datapipe asset must be datapipe://<connection>/<collection>/<id>, with one of the "
+            f"collections {', '.join(known)}; use the functions of airflow_provider_datapipe.assets"
         )
     return parts._replace(path="/" + "/".join(path))
 
@@ -167,8 +168,9 @@ def run_of(event: Any) -> dict[str, Any]:
     Return the run of an asset event, from a task or from a watcher.
 
     :param event: one of ``triggering_asset_events[asset]``.
-    :returns: a run's result; of an ELT sync, what :class:`~airflow_provider_datapipe.runs.sync.SyncResult` has; empty
-        where it tells of none, as that of an outlet that a task names itself and has not made new.
+    :returns: the result of the run; for an ELT sync, the fields of
+        :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. Empty if the event has no run, for example if a task
+        declares the asset as its outlet, but does not run the resource.
     """
     extra: dict[str, Any] = event.extra or {}
     payload = extra.get("payload")
@@ -177,19 +179,19 @@ def run_of(event: Any) -> dict[str, Any]:
 
 def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable[Any] = ()) -> list[Any]:
     """
-    Return the outlets of a task, to emit asset events for them.
+    Return the outlets of a task, including the asset of its resource.
 
-    :param kind: what kind of thing it works on.
-    :param resource_id: its id, where it was given one.
-    :param datapipe_conn_id: the connection.
-    :param given: the outlets that it has.
+    :param kind: kind of the resource.
+    :param resource_id: ID of the resource; None or a template if it is not known when the DAG is parsed.
+    :param datapipe_conn_id: the connection ID.
+    :param given: the outlets that the task declares.
     """
     outlets = list(given)
-    # One of them may have a name or a group of its own, and is the same thing all the same.
+    # Compare URIs, because a declared outlet may have another name or group for the same resource.
     uris = {each.uri for each in outlets if isinstance(each, Asset)}
     wanted: list[Asset | AssetAlias] = []
     if alias_of(kind) not in outlets:
-        # A task that is mapped has the alias: Airflow has not heard of the asset that this one of it has.
+        # A mapped task has the alias only, because Airflow does not know the assets of its mapped instances.
         known = is_literal(resource_id) and is_literal(datapipe_conn_id)
         wanted.append(asset_of(kind, resource_id, datapipe_conn_id) if known else alias_of(kind))
     if kind == "elt_sync":
@@ -201,14 +203,14 @@ def report(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: A
     """
     Set the extra of the asset events of a successful task, and add the assets that its run determined.
 
-    :param outlets: the task's.
+    :param outlets: outlets of the task.
     :param events: ``outlet_events`` of Airflow's context.
-    :param datapipe_conn_id: the connection.
+    :param datapipe_conn_id: the connection ID.
     :param result: the result of the task.
     """
     declared_assets = [each for each in outlets if isinstance(each, Asset)]
     aliases = {each.name for each in outlets if isinstance(each, AssetAlias)}
-    for kind, resource_id, extra in _news(result):
+    for kind, resource_id, extra in _updated_resources(result):
         asset, alias = asset_of(kind, resource_id, datapipe_conn_id), alias_of(kind)
         found = [each for each in declared_assets if each.uri == asset.uri]
         for each in found:
@@ -217,30 +219,30 @@ def report(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: A
             events[alias].add(asset, extra=extra)
 
 
-def _news(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
+def _updated_resources(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
     """Return the updated resources: kind, ID, and extra of the event."""
     if "streams" in result:
-        yield from _news_of_sync(result)
+        yield from _resources_of_sync(result)
     elif "transforms" in result:
         for name, item in result["transforms"].items():
             if item["published"] and item["result"] != "failed":
                 reported = {"kind": "transform", "resource_id": item["id"], "name": name, "run_id": None}
                 yield "transform", item["id"], reported | {"outcome": "succeeded", "rows_synced": None}
     elif result.get("published", True):
-        yield result["kind"], result["resource_id"], _reported(result)
+        yield result["kind"], result["resource_id"], _event_fields(result)
 
 
-def _news_of_sync(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
+def _resources_of_sync(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
     streams: dict[str, Any] = result["streams"]
     brief = {name: {key: stream[key] for key in _OF_A_STREAM} for name, stream in streams.items()}
     sync_id = result["sync_id"]
     yield "elt_sync", sync_id, {**result, "kind": "elt_sync", "resource_id": sync_id, "streams": brief}
     for stream in streams.values():
-        # One that has failed beside others has made nothing new.
+        # A failed stream has not updated its table.
         if stream["outcome"] == "succeeded":
-            yield stream["kind"], stream["resource_id"], _reported(stream) | {"sync_id": sync_id}
+            yield stream["kind"], stream["resource_id"], _event_fields(stream) | {"sync_id": sync_id}
 
 
-def _reported(result: dict[str, Any]) -> dict[str, Any]:
+def _event_fields(result: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that the payload of a watcher's event contains as well."""
     return {name: value for name, value in result.items() if name != "attached"}

@@ -29,7 +29,7 @@ COLLECTIONS = {
     "reverse_etl_sync": "reverse_etl_syncs",
     "transform": "transforms",
 }
-#: Names that stand for ``{resource}`` in addresses. Queries have pages, but are no assets.
+#: Names that stand for ``{resource}`` in addresses. Queries have pages, but are not assets.
 _PAGES = COLLECTIONS | {"query_preview": "query_previews"}
 #: Attribute of a task with the address of its link: Airflow reads links in the process of the task.
 ADDRESS = "_datapipe_link"
@@ -101,7 +101,7 @@ def address_of(template: str | None, kind: str, resource_id: object, run_id: str
 
     :param template: an address with ``{resource}``, ``{id}`` and optionally ``{run_id}``, None if it is not known.
     :param kind: kind of the resource.
-    :param resource_id: its ID. Values that are no text have no page.
+    :param resource_id: its ID. Other values than text have no page.
     :param run_id: ID of the run, None if it is not known yet.
     """
     if not template or not resource_id or not isinstance(resource_id, str) or kind not in _PAGES:

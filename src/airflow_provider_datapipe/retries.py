@@ -52,7 +52,7 @@ class DatapipeRetryPolicy(RetryPolicy):
         :param context: Airflow's context.
         """
         from airflow_provider_datapipe.api import errors
-        from airflow_provider_datapipe.resources.schedule_kinds import NotHoldableError
+        from airflow_provider_datapipe.resources.schedule_kinds import ScheduleNotPausableError
         from airflow_provider_datapipe.runs.errors import RunFailedError
         from airflow_provider_datapipe.runs.names import NameLookupError
         from airflow_provider_datapipe.webhook.delivery import IngestError
@@ -69,7 +69,7 @@ class DatapipeRetryPolicy(RetryPolicy):
             errors.NotFoundError,
             errors.PermissionDeniedError,
             NameLookupError,
-            NotHoldableError,
+            ScheduleNotPausableError,
         )
         is_temporary = isinstance(exception, errors.ApiError) and exception.status in _TEMPORARY
         if isinstance(exception, permanent) and not is_temporary:

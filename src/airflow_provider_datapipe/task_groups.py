@@ -16,7 +16,7 @@ from airflow_provider_datapipe.operators.transforms import TransformPublishOpera
 from airflow_provider_datapipe.pipelines.errors import SelectionError
 from airflow_provider_datapipe.pipelines.graph import Graph
 from airflow_provider_datapipe.pipelines.naming import places
-from airflow_provider_datapipe.pipelines.selection import Selection, meant_by, select
+from airflow_provider_datapipe.pipelines.selection import Selection, matching_nodes, select
 from airflow_provider_datapipe.pipelines.snapshot import REVERSE_ETL, STREAM, TRANSFORM, Node, read
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NodeArgs = Callable[[Node], Mapping[str, Any] | None] | Mapping[str, Mapping[str, Any]]
 Transforms = Literal["rebuild", "publish"]
 
-_GIVEN = "which the generated task groups give themselves"
+_GIVEN = "which the task group sets itself"
 
 
 class DatapipeTaskGroup(TaskGroup):
@@ -155,8 +155,8 @@ def _fill(
     runnable = [key for key in select(graph, chosen, excluded) if _can_run(graph.nodes[key], transforms)]
     if not runnable:
         raise SelectionError(
-            f"{path}: all that is selected are drafts, which can't be rebuilt: publish them and take the snapshot "
-            "again, or say transforms='publish'."
+            f"{path}: all selected transforms are drafts, which cannot be rebuilt: publish them and write the "
+            "snapshot again, or set transforms='publish'."
         )
     parents = graph.among(set(runnable))
     of_node = _arguments(graph, node_args)
@@ -165,11 +165,11 @@ def _fill(
     where = places(graph.nodes.values())
     for key in sorted(runnable, key=lambda key: where[key].path):
         node, place = graph.nodes[key], where[key]
-        reported = {"doc_md": node.documentation} if node.documentation else {}
-        arguments: dict[str, Any] = {**reported, **operator_args, **of_node(node)}
+        documentation = {"doc_md": node.documentation} if node.documentation else {}
+        arguments: dict[str, Any] = {**documentation, **operator_args, **of_node(node)}
         for taken in ("task_id", "task_group", "dag"):
             if taken in arguments:
-                raise ValueError(f"operator_args and node_args can't have {taken}, {_GIVEN}")
+                raise ValueError(f"operator_args and node_args must not contain {taken}, {_GIVEN}")
         task_id, inside = (place.label, place.groups) if group_by_folder else (place.path, ())
         tasks[key] = _make(node, transforms)(
             task_id=task_id, task_group=_group(groups, inside), dag=group.dag, **arguments
@@ -211,9 +211,9 @@ def _arguments(graph: Graph, node_args: NodeArgs | None) -> Callable[[Node], Map
         return lambda _: {}
     if callable(node_args):
         return lambda node: node_args(node) or {}
-    meant: list[tuple[Collection[str], Mapping[str, Any]]] = [
-        (meant_by(graph, [selection], "node_args"), arguments) for selection, arguments in node_args.items()
+    selected: list[tuple[Collection[str], Mapping[str, Any]]] = [
+        (matching_nodes(graph, [selection], "node_args"), arguments) for selection, arguments in node_args.items()
     ]
     return lambda node: {
-        name: value for keys, arguments in meant if node.id in keys for name, value in arguments.items()
+        name: value for keys, arguments in selected if node.id in keys for name, value in arguments.items()
     }

@@ -1,7 +1,7 @@
 """
 Benchmarks: ``python -m tests.benchmarks [imports | waits | histories | report]``.
 
-Without a word it measures what ``make bench`` does, which takes some minutes, and prints the tables.
+Without a command, runs the measurements of ``make bench``, which take some minutes, and prints the tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.benchmarks.results import FOLDER, Keeper, Results
 from tests.benchmarks.waits import Limits, Waited, measure_waits
 from tests.support.processes import ProgramError
 
-#: What else is worth telling the version of.
+#: Distribution whose version is also reported.
 _AIRFLOW = "apache-airflow"
 
 
@@ -32,35 +32,33 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     common = argparse.ArgumentParser(add_help=False)
     made.set_defaults(set="main", python=sys.executable)
-    # Not set by a word's own parser unless given: it would undo what stands before the word.
-    common.add_argument("--set", default=argparse.SUPPRESS, help="the set of results that is added to")
+    # No default in the parser of a command: it would override an option before the command.
+    common.add_argument("--set", default=argparse.SUPPRESS, help="set of results to which the new ones are added")
     for each in (made, common):
-        each.add_argument(
-            "--python", type=_absolute, default=argparse.SUPPRESS, help="the interpreter that is measured"
-        )
+        each.add_argument("--python", type=_absolute, default=argparse.SUPPRESS, help="measured interpreter")
     words = made.add_subparsers(dest="word")
-    imports = words.add_parser("imports", parents=[common], help="what a DAG file pays")
+    imports = words.add_parser("imports", parents=[common], help="cost of the imports of a DAG file")
     imports.add_argument("--repetitions", type=int, default=5)
-    waits = words.add_parser("waits", parents=[common], help="thousands of runs waited for")
-    waits.add_argument("--count", type=_counts, default=[100, 500, 1000], help="such as 100,500")
-    waits.add_argument("--latency", type=float, default=0.0, help="seconds after which the service answers")
-    waits.add_argument("--poll", type=float, default=1.0, help="seconds between two looks")
-    waits.add_argument("--ramp", type=float, default=1.0, help="seconds in which the triggers start")
-    waits.add_argument("--window", type=float, default=8.0, help="seconds that are measured")
-    waits.add_argument("--start-limit", type=float, default=30.0, help="the most seconds for the start")
-    waits.add_argument("--finish-limit", type=float, default=30.0, help="the most seconds in which ends are seen")
+    waits = words.add_parser("waits", parents=[common], help="cost and delay of many concurrent waits")
+    waits.add_argument("--count", type=_counts, default=[100, 500, 1000], help="numbers of waits, such as 100,500")
+    waits.add_argument("--latency", type=float, default=0.0, help="latency of the service in seconds")
+    waits.add_argument("--poll", type=float, default=1.0, help="poll interval in seconds")
+    waits.add_argument("--ramp", type=float, default=1.0, help="seconds within which the triggers start")
+    waits.add_argument("--window", type=float, default=8.0, help="duration of the measured window in seconds")
+    waits.add_argument("--start-limit", type=float, default=30.0, help="time limit of the start in seconds")
+    waits.add_argument("--finish-limit", type=float, default=30.0, help="time limit of the detection of all ends")
     waits.add_argument("--repetitions", type=int, default=1)
-    waits.add_argument("--only", help="parts of names, such as streams,dbt; all that is not adaptive if left out")
-    histories = words.add_parser("histories", parents=[common], help="runs that end when they please")
-    histories.add_argument("--typical", type=float, default=60.0, help="about how many seconds they take")
-    histories.add_argument("--group", type=int, default=100, help="how many each way waits for")
-    reported = words.add_parser("report", parents=[common], help="the tables of a set")
-    reported.add_argument("--write", action="store_true", help=f"put them into docs/{PAGE.name}")
+    waits.add_argument("--only", help="parts of names, such as streams,dbt (default: all without adaptive intervals)")
+    histories = words.add_parser("histories", parents=[common], help="poll intervals for runs with earlier runs")
+    histories.add_argument("--typical", type=float, default=60.0, help="typical duration of a run in seconds")
+    histories.add_argument("--group", type=int, default=100, help="number of runs per poll interval")
+    reported = words.add_parser("report", parents=[common], help="tables of a set of results")
+    reported.add_argument("--write", action="store_true", help=f"write the tables into docs/{PAGE.name}")
     return made
 
 
 def main(arguments: Sequence[str]) -> int:
-    # So that what was started is stopped.
+    # Exit with cleanup, so that started processes are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     chosen = parser().parse_args(arguments)
     if chosen.word is None:
@@ -108,7 +106,7 @@ def _measure(chosen: argparse.Namespace) -> None:
 
 def _measure_waits(chosen: argparse.Namespace, keeper: Keeper, names: list[str]) -> None:
     limits = Limits(chosen.window, chosen.start_limit, chosen.finish_limit)
-    # In turns, so that a slow spell of the machine hits all.
+    # Alternate the adapters, so that a slow period of the machine affects all of them.
     for _ in range(chosen.repetitions):
         for count in chosen.count:
             for name in names:
@@ -118,11 +116,11 @@ def _measure_waits(chosen: argparse.Namespace, keeper: Keeper, names: list[str])
                     waited = measure_waits(plan, limits, chosen.python)
                 except (ProgramError, subprocess.SubprocessError) as error:
                     keeper.keep_failure(name, count, chosen.latency, str(error))
-                    said = f"not measured: {error}"
+                    outcome = f"not measured: {error}"
                 else:
                     keeper.keep(waited)
-                    said = _line(waited)
-                print(f"{time.monotonic() - began:5.1f} s  N={count} {name}: {said}", flush=True)
+                    outcome = _line(waited)
+                print(f"{time.monotonic() - began:5.1f} s  N={count} {name}: {outcome}", flush=True)
 
 
 def _line(waited: Waited) -> str:
@@ -131,7 +129,7 @@ def _line(waited: Waited) -> str:
     return (
         f"{'-' if cpu is None else f'{1e3 * cpu:.3f}'} ms per check, "
         f"lag p99 {'-' if lag is None else f'{1e3 * lag.p99:.1f}'} ms, "
-        f"end seen p99 {waited.delay_p99 if waited.delay_p99 is None else round(waited.delay_p99, 2)} s, "
+        f"detection delay p99 {waited.delay_p99 if waited.delay_p99 is None else round(waited.delay_p99, 2)} s, "
         f"{waited.events} events, {waited.bad} bad"
     )
 
@@ -143,7 +141,7 @@ def _names(only: str | None) -> list[str]:
 
 
 def _absolute(path: str) -> str:
-    # Not resolved: the interpreter of an environment is a link.
+    # Do not resolve links, because the interpreter of an environment is a link.
     return str(Path(path).absolute())
 
 

@@ -1,4 +1,4 @@
-"""Runs with a history that end by themselves: how often each way of waiting looks, and how soon it sees the end."""
+"""Runs with earlier runs that end in real time: number of polls and detection delay of each kind of wait."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.benchmarks.plan import Plan
 from tests.benchmarks.session import Session
 from tests.support.processes import ProgramError
 
-#: Seconds after the end of the last run in which it has to be seen: no way looks less often than once a minute.
+#: Seconds within which the end of the last run must be detected. The longest poll interval is a minute.
 _SLACK = 75.0
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """How one way of waiting did."""
+    """Results of one kind of wait."""
 
     interval: float | None
     is_shared: bool
@@ -39,9 +39,9 @@ def measure_by_history(
     typical: float, group: int, python: str = sys.executable, ways: Sequence[Way] = WAYS
 ) -> list[Followed]:
     """
-    Wait for the same runs in all ways, at the same time, through one server.
+    Wait for the same runs with all kinds of waits, concurrently and with one server.
 
-    :raises ProgramError: the stub or the client broke down, or some end was not seen.
+    :raises ProgramError: the stub or the client has failed, or an end was not detected.
     """
     histories = Histories(typical, group, ways)
     plan = Plan(
@@ -52,11 +52,11 @@ def measure_by_history(
     with Session(plan, python) as session:
         began = time.monotonic()
         session.ask_stub("begin", at=time.time())
-        session.tell_client("go")
+        session.send_to_client("go")
         reported = None
         deadline = began + histories.longest + _SLACK
         while reported is None or reported["what"] != "done":
-            reported = session.hear_client(max(0.0, deadline - time.monotonic()))
+            reported = session.receive_from_client(max(0.0, deadline - time.monotonic()))
             if reported is None:
                 raise ProgramError("Not all ends were seen in time.")
         asked = dict(session.ask_stub("asked")[1]["asked"])

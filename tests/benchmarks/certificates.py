@@ -1,4 +1,4 @@
-"""A certificate of our own for this machine, so that all goes over https."""
+"""Certificate for loopback, so that measurements use HTTPS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trustme
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Where they are."""
+    """Paths of the certificate files."""
 
     server: Path
     trusted: Path

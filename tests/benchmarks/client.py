@@ -1,8 +1,8 @@
 """
-The process that is measured: ``python -m tests.benchmarks.client PORT BASE PLAN``.
+Measured process: ``python -m tests.benchmarks.client PORT BASE PLAN``.
 
-One event loop, on which triggers run as Airflow's ``TriggerRunner`` runs them: a greenback portal and a logging context
-in each task, logs as JSON from INFO. It imports nothing that is neither Airflow's nor the trigger's.
+Runs triggers on one event loop like Airflow's ``TriggerRunner``: with a greenback portal and a logging context in each
+task, and JSON logs from level INFO. Imports only modules of Airflow and of the triggers.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from tests.benchmarks.line import Line, LineClosedError
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.runs import WARM
 
-#: How many bytes of an event that says something else are told.
+#: Limit of the quoted length of unexpected events, in bytes.
 _QUOTED = 300
 
 
 class Client:
-    """Starts the triggers, and takes their events."""
+    """Runner of the triggers, which records their events."""
 
     def __init__(self, adapter: Adapter, plan: Plan, line: Line) -> None:
         self._adapter = adapter
         self._plan = plan
         self._line = line
-        #: Of each event: the run, when, and what it said if that was not success.
+        #: Run, time, and unexpected content of each event. The content is None for a success.
         self._events: list[tuple[int, float, str | None]] = []
         self._samples: list[Sample] = []
-        #: When each trigger started.
+        #: Start times of the triggers.
         self._started: dict[int, float] = {}
         self._go = asyncio.Event()
         self._stop = asyncio.Event()
@@ -47,11 +47,11 @@ class Client:
         ticker = asyncio.create_task(self._tick())
         idle = await self._idle()
         loop = asyncio.get_running_loop()
-        threading.Thread(target=self._obey, args=(loop,), daemon=True).start()
-        self._line.report("ready")
+        threading.Thread(target=self._receive_commands, args=(loop,), daemon=True).start()
+        self._line.send("ready")
         await self._go.wait()
         everything = asyncio.gather(*await self._start(), return_exceptions=True)
-        self._line.report("created")
+        self._line.send("created")
         stopped = asyncio.create_task(self._stop.wait())
         either: list[asyncio.Future[Any]] = [everything, stopped]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -69,7 +69,7 @@ class Client:
         }
 
     async def _wait(self, run: int) -> None:
-        """Wait for a run as ``TriggerRunner.run_trigger`` does, without the supervisor."""
+        """Wait for a run like ``TriggerRunner.run_trigger``, without the supervisor."""
         import greenback
         import structlog
 
@@ -82,7 +82,7 @@ class Client:
             self._events.append((run, time.monotonic(), said))
 
     async def _warm_up(self) -> dict[str, float]:
-        """Wait for two runs that are over: what is imported on first use is not counted for the others."""
+        """Wait for two ended runs, so that imports on first use do not count for the other runs."""
         clock, cpu, rss = time.monotonic(), time.process_time(), memory_of("self")
         await asyncio.create_task(self._wait(WARM))
         first = {
@@ -92,7 +92,7 @@ class Client:
         }
         await asyncio.create_task(self._wait(WARM + 1))
         if [said for _, _, said in self._events] != [None, None]:
-            raise RuntimeError(f"A run that is over was not seen to be: {self._events}")
+            raise RuntimeError(f"The end of a finished run was not detected: {self._events}")
         self._events.clear()
         self._started.clear()
         gc.collect()
@@ -107,7 +107,7 @@ class Client:
             due = now + TICK
 
     async def _idle(self) -> float:
-        """Return the share of a core that the ticker takes: the least of four measurements."""
+        """Return the share of a core that the ticker takes, as the minimum of four measurements."""
         rates = []
         for _ in range(4):
             clock, cpu = time.monotonic(), time.process_time()
@@ -119,39 +119,39 @@ class Client:
         begin, tasks = time.monotonic(), []
         offsets = self._adapter.offsets(self._plan.count, self._plan.ramp)
         for run in sorted(range(len(offsets)), key=offsets.__getitem__):
-            # As TriggerRunner.create_triggers: the loop gets its turn after each one.
+            # Yield to the event loop after each trigger, like TriggerRunner.create_triggers.
             await asyncio.sleep(max(0.0, begin + offsets[run] - time.monotonic()))
             if self._stop.is_set():
                 break
             tasks.append(asyncio.create_task(self._wait(run)))
         return tasks
 
-    def _obey(self, loop: asyncio.AbstractEventLoop) -> None:
-        orders = {"go": self._go, "stop": self._stop}
+    def _receive_commands(self, loop: asyncio.AbstractEventLoop) -> None:
+        commands = {"go": self._go, "stop": self._stop}
         try:
-            while (order := self._line.hear()) is not None:
-                loop.call_soon_threadsafe(orders[order["what"]].set)
+            while (command := self._line.receive()) is not None:
+                loop.call_soon_threadsafe(commands[command["what"]].set)
         except LineClosedError:
-            # Nobody is left who wants to know.
+            # The driver has ended.
             os._exit(1)
 
 
 def main(port: str, base: str, plan_text: str) -> None:
     from airflow.sdk.log import configure_logging, reset_logging
 
-    # As the triggerer's supervisor has it, but for where it goes.
+    # The logging configuration of the triggerer's supervisor, with another destination.
     reset_logging()
-    log = Path(os.devnull).open("wb", buffering=0)  # noqa: SIM115 - for as long as the process lives
+    log = Path(os.devnull).open("wb", buffering=0)  # noqa: SIM115 - open until the process ends
     configure_logging(json_output=True, output=log, sending_to_supervisor=True)
     plan = Plan.from_json(plan_text)
     adapter = plan.make()
     adapter.redirect(base)
     line = Line.to(int(port))
-    line.report("client")
+    line.send("client")
 
     async def measure() -> None:
-        line.report("done", **await Client(adapter, plan, line).measure())
-        # The end of thousands of triggers that were stopped is nobody's concern.
+        line.send("done", **await Client(adapter, plan, line).measure())
+        # Exit without waiting for thousands of stopped triggers.
         os._exit(0)
 
     asyncio.run(measure())

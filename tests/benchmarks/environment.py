@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
-#: What could change what is measured.
+#: Variables that could affect the measurements.
 _NOT_INHERITED = ("AIRFLOW", "PYTHON", "SSL_CERT", "DATAPIPE")
 _ASK = """
 import importlib.metadata, json, platform, sys
@@ -29,7 +29,7 @@ print(json.dumps(versions))
 
 
 def process_env(home: Path) -> dict[str, str]:
-    """Give the environment of a measured process."""
+    """Return the environment of a measured process."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -38,7 +38,7 @@ def process_env(home: Path) -> dict[str, str]:
     ours = {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        # So that a connection comes from the environment, as in a task or a triggerer.
+        # Connections come from the environment, like in a task or a triggerer.
         "_AIRFLOW_PROCESS_CONTEXT": "client",
         "DO_NOT_TRACK": "1",
         "NO_PROXY": "*",
@@ -50,7 +50,7 @@ def process_env(home: Path) -> dict[str, str]:
 
 def versions(python: str, distributions: list[str]) -> dict[str, str]:
     """Return the installed versions of these packages, and the version of the interpreter."""
-    done = subprocess.run(  # noqa: S603 - the interpreter that the user names
+    done = subprocess.run(  # noqa: S603 - interpreter chosen by the user
         [python, "-c", _ASK, *distributions], capture_output=True, text=True, check=True, timeout=60
     )
     found: dict[str, str] = json.loads(done.stdout)
@@ -59,7 +59,7 @@ def versions(python: str, distributions: list[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was measured on, and with."""
+    """Machine and versions of a measurement."""
 
     day: str
     processor: str

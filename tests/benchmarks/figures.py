@@ -1,4 +1,4 @@
-"""Samples, and arithmetic with them."""
+"""Samples of the measured event loop, and their statistics."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def part(values: Sequence[float], share: float) -> float | None:
 
 
 def cpu_at(samples: Sequence[Sample], moment: float) -> float:
-    """Return the CPU time used until a moment, interpolated between ticks, which are sparse only in a busy loop."""
+    """Return the CPU time used until a time, interpolated between ticks. Ticks are sparse only in a busy loop."""
     place = bisect.bisect_left(samples, moment, key=lambda sample: sample.at)
     if place == 0:
         return samples[0].cpu
@@ -52,9 +52,9 @@ def cpu_at(samples: Sequence[Sample], moment: float) -> float:
 
 def lag(samples: Sequence[Sample], begin: float, end: float) -> Lag | None:
     """
-    Give the lag of the event loop in a time.
+    Return the lag of the event loop in a span of time.
 
-    A tick that is late also stands for those that it hid: a loop that is blocked would hide its own lateness.
+    A late tick also counts for the ticks that it prevented. Otherwise a blocked loop would hide its own lag.
     """
     late: list[float] = []
     for sample in samples:

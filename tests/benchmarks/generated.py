@@ -1,9 +1,9 @@
 """
-What a DAG costs that is generated from a snapshot: ``python -m tests.benchmarks.generated``.
+Cost of a DAG that is generated from a snapshot: ``python -m tests.benchmarks.generated``.
 
-Beside it the same DAG as a person would write it, task by task: the same ids, groups, arguments and edges, which is
-checked. Each is parsed in fresh interpreters, in turns; what is told is the median of the CPU seconds over Airflow
-itself, with the imports of the operators, and with the compilation of the file.
+Compares it with the same handwritten DAG, after a check that IDs, groups, arguments and edges are equal. Both are
+parsed in new interpreters, alternately. Prints the median of the CPU seconds in addition to Airflow, including imports
+of the operators and compilation of the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_provider_datapipe.pipelines.snapshot import REVERSE_ETL, STREAM, SY
 from tests.benchmarks.environment import process_env
 
 WAYS = ("generated", "written")
-#: Seconds in which one interpreter has to be done.
+#: Time limit of one interpreter in seconds.
 _LIMIT = 300.0
 _OPERATORS = {
     STREAM: ("EltStreamRunOperator", "stream_id"),
@@ -39,7 +39,7 @@ _HEAD = "import pendulum\nfrom airflow.sdk import DAG, TaskGroup\n"
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What it took. CPU seconds."""
+    """Cost of one parse in CPU seconds."""
 
     way: str
     parse: float
@@ -49,7 +49,7 @@ class Parsed:
 
 
 def shop(count: int) -> Snapshot:
-    """Make a snapshot of a usual shape: three tenths streams, six tenths transforms in layers, the rest reverse ETL."""
+    """Return a snapshot with usual proportions: 30% streams, 60% transforms in layers, and 10% reverse ETL syncs."""
     chance = random.Random(1)  # noqa: S311 - no secret
     nodes = [Node(f"sync:s{number}", SYNC, f"s{number}", f"source_{number}") for number in range(10)]
     read: list[str] = []
@@ -78,7 +78,7 @@ def shop(count: int) -> Snapshot:
 
 
 def written(snapshot: Snapshot) -> str:
-    """Write the DAG as a person would."""
+    """Return the source of the handwritten DAG."""
     graph = Graph(snapshot)
     where = places(graph.nodes.values())
     names = {key: f"t{number}" for number, key in enumerate(graph.nodes)}
@@ -125,10 +125,10 @@ def measure(count: int, repetitions: int) -> Iterator[Parsed]:
             "dag = DatapipeDag('shop', snapshot='pipelines.json', start_date=pendulum.datetime(2026, 1, 1))\n"
         )
         env = process_env(folder / "airflow")
-        # One more, before, fills the caches.
+        # The first repetition fills the caches, and is not counted.
         for repetition in range(-1 if repetitions > 1 else 0, repetitions):
             for way in WAYS:
-                done = subprocess.run(  # noqa: S603 - our own module
+                done = subprocess.run(  # noqa: S603 - this module
                     [sys.executable, "-m", "tests.benchmarks.generated", "--parse", str(folder / f"{way}.py")],
                     env=env,
                     cwd=folder,
@@ -142,7 +142,7 @@ def measure(count: int, repetitions: int) -> Iterator[Parsed]:
 
 
 def parse(path: Path) -> None:
-    """Parse a DAG file, and print what it took."""
+    """Parse a DAG file, and print the cost."""
     import airflow.sdk
 
     from tests.support.airflow_versions import dag_serialization
@@ -153,7 +153,7 @@ def parse(path: Path) -> None:
     for _ in range(2):
         names = {"__file__": str(path), "__name__": "bench_dag"}
         began = time.process_time()
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)  # noqa: S102 - our own program
+        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)  # noqa: S102 - source of this module
         took.append(time.process_time() - began)
     dag = names["dag"]
     assert isinstance(dag, airflow.sdk.DAG)

@@ -1,7 +1,7 @@
 """
-What a DAG file pays for its imports.
+Cost of the imports of a DAG file.
 
-``python -m tests.benchmarks.imports MODULE...`` imports them, over Airflow itself, and prints what it took.
+``python -m tests.benchmarks.imports MODULE...`` imports modules, and prints the cost in addition to Airflow.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tempfile import TemporaryDirectory
 from tests.benchmarks.environment import process_env
 from tests.benchmarks.figures import memory_of
 
-#: Seconds in which one interpreter has to be done.
+#: Time limit of one interpreter in seconds.
 _LIMIT = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Importable:
-    """What a DAG file imports."""
+    """Imports of a DAG file."""
 
     name: str
     distribution: str
@@ -64,7 +64,7 @@ IMPORTABLE: tuple[Importable, ...] = (
         "airflow-provider-fivetran-async",
         tuple(f"fivetran_provider_async.{part}" for part in ("operators", "sensors", "triggers")),
     ),
-    # It has no triggers.
+    # This provider has no triggers.
     Importable(
         "hightouch",
         "airflow-provider-hightouch",
@@ -76,7 +76,7 @@ IMPORTABLE: tuple[Importable, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What it took. Seconds and bytes."""
+    """Cost in seconds and bytes."""
 
     name: str
     wall: float
@@ -88,17 +88,17 @@ class Imported:
 
 
 def measure_imports(names: list[str], repetitions: int, python: str = sys.executable) -> Iterator[Imported]:
-    """Import each in a fresh interpreter, in turns."""
+    """Import each in new interpreters, alternately."""
     with TemporaryDirectory(prefix="datapipe-bench-") as folder:
-        # Without the trust that others need: some libraries read it when they are imported.
+        # Without SSL_CERT_FILE, which some libraries read at import.
         env = process_env(Path(folder) / "airflow")
-        # One more, before, fills the caches.
+        # The first repetition fills the caches, and is not counted.
         for repetition in range(-1 if repetitions > 1 else 0, repetitions):
             for each in IMPORTABLE:
                 if each.name not in names:
                     continue
                 command = [python, "-m", "tests.benchmarks.imports", *each.modules]
-                done = subprocess.run(  # noqa: S603 - our own module
+                done = subprocess.run(  # noqa: S603 - this module
                     command, env=env, cwd=folder, capture_output=True, text=True, check=True, timeout=_LIMIT
                 )
                 if repetition >= 0:
@@ -111,9 +111,9 @@ def _package(module: str) -> str:
 
 
 def main(modules: list[str]) -> None:
-    """Import modules, and print what it took."""
-    import airflow  # noqa: F401
-    from airflow.sdk import DAG, BaseOperator  # noqa: F401
+    """Import modules, and print the cost."""
+    import airflow  # noqa: F401 - part of the baseline
+    from airflow.sdk import DAG, BaseOperator  # noqa: F401 - part of the baseline
 
     gc.collect()
     before, memory = set(sys.modules), memory_of("self")

@@ -1,4 +1,4 @@
-"""Messages between the processes of a measurement: lines of JSON over loopback."""
+"""Messages between the processes of a measurement, as JSON lines over loopback."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 
 class LineClosedError(Exception):
-    """The other side has gone."""
+    """The peer has closed the connection."""
 
 
 class Line:
     """
-    One end of a line. Nothing that is read is lost when a wait is given up.
+    One end of a connection. A timeout loses no received data.
 
     :param connected: a connected socket.
     """
@@ -26,17 +26,17 @@ class Line:
 
     @classmethod
     def to(cls, port: int) -> Line:
-        """Call whoever listens on a port of this machine."""
+        """Connect to a port of this machine."""
         return cls(socket.create_connection(("127.0.0.1", port)))
 
-    def report(self, what: str, **more: Any) -> None:
+    def send(self, what: str, **more: Any) -> None:
         self._socket.sendall(json.dumps({"what": what, **more}).encode() + b"\n")
 
-    def hear(self, limit: float | None = None) -> dict[str, Any] | None:
+    def receive(self, limit: float | None = None) -> dict[str, Any] | None:
         """
-        Give what is said next; None if nothing is in time.
+        Return the next message, None after the time limit.
 
-        :raises LineClosedError: the other side has gone.
+        :raises LineClosedError: the peer has closed the connection.
         """
         deadline = None if limit is None else time.monotonic() + limit
         while b"\n" not in self._unread:
@@ -48,8 +48,8 @@ class Line:
                 raise LineClosedError
             self._unread += received
         line, _, self._unread = self._unread.partition(b"\n")
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+        message: dict[str, Any] = json.loads(line)
+        return message
 
     def close(self) -> None:
         self._socket.close()

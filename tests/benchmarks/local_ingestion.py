@@ -1,9 +1,9 @@
 """
-How many webhook requests of one record ``datapipe-local`` takes: ``python -m tests.benchmarks.local_ingestion``.
+Rate of webhook requests with one record to ``datapipe-local``: ``python -m tests.benchmarks.local_ingestion``.
 
-The service is a process of its own, and so is who sends: a bounded number of connections over loopback, each of which
-sends its next request once it has read the answer to the last. Afterwards the service is killed (SIGKILL), and its
-store has to hold a row for each request that was answered.
+The service and the sender are separate processes. The sender uses a fixed number of connections over loopback, and
+sends the next request of a connection after the response to the previous one. Afterwards the service is killed
+(SIGKILL), and its store must contain a row for each acknowledged request.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PATH = "/webhooks/hooks/orders"
 
 
 class Poured(NamedTuple):
-    """What a run came to."""
+    """Results of a measurement."""
 
     requests: int
     seconds: float
@@ -42,7 +42,7 @@ class Poured(NamedTuple):
 
 
 class _Sender(asyncio.Protocol):
-    """One connection that is kept."""
+    """Persistent connection."""
 
     _transport: asyncio.Transport
 
@@ -119,7 +119,7 @@ def measure(connections: int, seconds: float, runs: int) -> list[Poured]:
         command = [sys.executable, "-m", "tests.benchmarks.local_ingestion", "--to", service.base_url]
         command += ["--connections", str(connections), "--seconds", str(seconds)]
         for _ in range(runs):
-            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 60)  # noqa: S603 - our own
+            done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 60)  # noqa: S603 - this module
             results.append(Poured(*json.loads(done.stdout)))
         service.kill()
         with sqlite3.connect(service.home / "state.sqlite") as store:

@@ -1,8 +1,8 @@
 """
-How long lists take when much is stored: ``python -m tests.benchmarks.local_lists``.
+Duration of list requests with many stored runs: ``python -m tests.benchmarks.local_lists``.
 
-The same service with a hundred runs of each kind, and with a hundred thousand: each request is made many times by one
-client over one connection, and what is told is the median.
+Compares a service with a hundred runs of each kind to one with a hundred thousand. One client repeats each request over
+one connection. Prints the medians.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Json = dict[str, Any]
 _STREAMS = 1_000
 _SYNCS = 100
 _TRANSFORMS = 1_000
-#: Before the first of them is older than three months.
+#: Interval of the runs in seconds. All runs are within the last three months.
 _SECONDS_BETWEEN_RUNS = 60
 _SELECT = "SELECT id, name FROM {{raw.many.s0}} WHERE id > 0"
 
@@ -55,7 +55,7 @@ def _moments(number: int) -> Iterator[str]:
 
 
 def _fill(service: LocalService, number: int, for_each_stream: int) -> dict[str, str]:
-    """Store runs, and give the one in the middle of each kind."""
+    """Store runs, and return the ID of the middle run of each kind."""
     one, out = "one.s0", "out"
     stream_runs = [(str(RunId(one, at)), "one", one, at) for at in _moments(number)]
     for stream in (f"many.s{n}" for n in range(_STREAMS)):
@@ -83,7 +83,7 @@ def _fill(service: LocalService, number: int, for_each_stream: int) -> dict[str,
 
 
 class _Client:
-    """One connection."""
+    """Client with one connection."""
 
     def __init__(self, service: LocalService) -> None:
         self._connection = http.client.HTTPConnection(service.base_url.partition("//")[2], timeout=60)
@@ -112,7 +112,7 @@ class _Client:
 
 def _paths(client: _Client, middle: dict[str, str]) -> dict[str, str]:
     runs, reverse = "/elt_stream_runs?elt_stream_id=one.s0", "/reverse_etl_sync_runs?reverse_etl_sync_id=out"
-    # The only list of runs whose cursor is none of their ids: walked to, at least some way.
+    # The cursors of this list are not run IDs, so some pages are read to get one.
     deep, cursor = "/orchestration_runs?limit=100", ""
     for _ in range(200):
         page = client.get(deep + cursor)

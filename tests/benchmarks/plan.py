@@ -1,4 +1,4 @@
-"""The only argument of the processes that the driver starts."""
+"""Argument of the processes that the driver starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of ``docs/performance.md``."""
+"""Tables of ``docs/performance.md``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.benchmarks.waits import Waited
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- table: python -m tests.benchmarks report -->\n", "<!-- end of table -->\n"
 
-#: A column: its head, the figure, digits after the point.
+#: Column: header, value, decimal places.
 _Column = tuple[str, Callable[[Waited], float | None], int]
 
 
@@ -56,12 +56,12 @@ _ADAPTIVE: tuple[_Column, ...] = (
     ("Memory per trigger, KB", lambda one: one.memory_per_trigger / 1024, 1),
     ("Started, s", lambda one: one.start, 2),
 )
-#: Who does less of what is due needs less.
+#: Share of due polls, because a wait that skips polls needs less CPU time.
 _NOT_COMPARED = frozenset({"CPU per trigger and second, ms", "Polls done of due, %", "Requests per second", "Requests"})
 
 
 def report(results: Results) -> str:
-    """Write all tables that the results allow."""
+    """Return all tables for which results exist."""
     parts = [_machines(results), "## Limits\n\n" + budget_table(results)]
     if results.imported:
         parts.append("## Imports\n\n" + _imports(results.imported))
@@ -88,7 +88,7 @@ def report(results: Results) -> str:
 
 
 def write(text: str, page: Path = PAGE) -> None:
-    """Put the tables into their place on the page."""
+    """Write the tables between the markers of the page."""
     before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -101,7 +101,7 @@ def _machines(results: Results) -> str:
     lines = []
     machines = {(m.processor, m.cores, m.memory_gb, m.system): m for m in results.machines}
     for key, machine in machines.items():
-        # Not every measurement was made where all peers are installed.
+        # Some measurements were made without all other providers.
         there = [m.versions for m in results.machines if (m.processor, m.cores, m.memory_gb, m.system) == key]
         named = sorted({one for versions in there for one in versions.items()})
         versions = ", ".join(f"{name} {version}" for name, version in named)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 from tests.benchmarks.table import number, table
 from tests.packaging.versions import ROOT
-from tests.support.many_runs import ManyRunsServer, Said
+from tests.support.many_runs import ManyRunsServer
 from tests.support.processes import Workspace, wait_for
+from tests.support.scripted_server import Reply
 from tests.unit.runs.many_waits import many
 
 BEGIN, END = "<!-- table: python -m tests.benchmarks.request_rate --write -->\n", "<!-- end of table -->\n"
@@ -102,10 +103,10 @@ def measure(case: Case, settle: float, window: float) -> Measured:
     accepted: list[float] = []
     refused: list[float] = []
 
-    def refuse(_: str, now: float) -> Said | None:
+    def refuse(_: str, now: float) -> Reply | None:
         if case.accepted is not None and sum(at > now - 1 for at in accepted[-case.accepted :]) >= case.accepted:
             refused.append(now)
-            return Said(429, {"error_code": "too_many_requests", "message": "too many requests"})
+            return Reply(429, {"error_code": "too_many_requests", "message": "too many requests"})
         accepted.append(now)
         return None
 

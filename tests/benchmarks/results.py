@@ -1,4 +1,4 @@
-"""Storage of results: a file for each set, with a line of JSON for each result."""
+"""Storage of results: one file per set, with one JSON line per result."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.benchmarks.environment import ROOT, Machine
 from tests.benchmarks.imports import Imported
 from tests.benchmarks.waits import Waited
 
-#: Not committed.
+#: Folder of the results. It is not committed.
 FOLDER = ROOT / ".bench"
 
 
 @dataclass(slots=True)
 class Results:
-    """A set of results."""
+    """Set of results."""
 
     machines: list[Machine] = field(default_factory=list)
     imported: list[Imported] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Results:
 
 
 class Keeper:
-    """Adds to a set."""
+    """Writer that appends results to a set."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class Keeper:
         self._write(kinds[type(result)], asdict(result))
 
     def keep_failure(self, what: str, count: int, latency: float, why: str) -> None:
-        """Keep that something could not be measured."""
+        """Store a failed measurement."""
         self._write("failure", {"what": what, "count": count, "latency": latency, "why": why})
 
     def _write(self, kind: str, data: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The runs that the stub tells of, and what it counts while it is asked."""
+"""Runs of the stub, and counters of its requests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-#: Runs with numbers from here on are over already: triggers are warmed up with them.
+#: Runs with numbers from here on have already ended. They serve to warm up triggers.
 WARM = 9_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the stub has counted."""
+    """Counters of the stub."""
 
     at: float
     cpu: float
@@ -28,7 +28,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Runs:
-    """Runs with numbers below a count, that are waited for."""
+    """Awaited runs, with numbers below a count."""
 
     count: int
     began: Callable[[int], float] = lambda _: 0.0
@@ -38,25 +38,25 @@ class Runs:
     connections: int = 0
     open: int = 0
     not_found: int = 0
-    #: When the request that is being answered came.
+    #: Arrival time of the current request.
     asked_at: float = 0.0
-    #: Of each run that was shown: when it was asked for, and when answered, until the start is over.
-    schedule: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    #: Times of request and response for each shown run, until the end of the start phase.
+    polls: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     is_starting: bool = True
-    #: How many requests there were for the runs of a group.
+    #: Number of requests for the runs of each group.
     asked: Counter[int] = field(default_factory=Counter)
-    #: When all were told to end, by the monotonic clock.
+    #: End of all runs, by the monotonic clock.
     ended_at: float | None = None
 
     def is_over(self, run: int) -> bool:
-        """Return True, once for each response, if a run has ended."""
+        """Return True if a run has ended. Called once per run and response."""
         if run >= WARM:
             return True
         if run < self.count:
             self.checks += 1
-            schedule = self.schedule.setdefault(run, [])
+            polls = self.polls.setdefault(run, [])
             if self.is_starting:
-                schedule.append((self.asked_at, time.monotonic()))
+                polls.append((self.asked_at, time.monotonic()))
         return self.ended_at is not None if self.ends is None else time.time() >= self.ends(run)
 
     def finished(self, run: int) -> float:
@@ -76,7 +76,7 @@ class Runs:
                 checks=self.checks,
                 connections=self.connections,
                 open=self.open,
-                seen=len(self.schedule),
+                seen=len(self.polls),
                 not_found=self.not_found,
             )
         )

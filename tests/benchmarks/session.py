@@ -1,4 +1,4 @@
-"""The processes of one measurement: the stub and the client, told what to do from outside their event loops."""
+"""Processes of one measurement: the stub and the client, which the driver controls over connections."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.benchmarks.plan import Plan
 from tests.benchmarks.runs import Counts
 from tests.support.processes import Program, Workspace
 
-#: Seconds in which a process has to call.
-_CALL_LIMIT = 90.0
-#: Seconds in which the stub has to answer.
+#: Seconds within which a process must connect.
+_CONNECT_LIMIT = 90.0
+#: Seconds within which the stub must respond.
 _STUB_LIMIT = 30.0
 
 
 class Session:
-    """A stub and a client that is ready to go."""
+    """Running stub and prepared client."""
 
     def __init__(self, plan: Plan, python: str = sys.executable) -> None:
         self._plan = plan
@@ -47,26 +47,26 @@ class Session:
     def ask_stub(self, what: str = "counts", **more: Any) -> tuple[Counts, dict[str, Any]]:
         """Send a message to the stub, and return its counts and the rest of its response."""
         try:
-            self._stub_line.report(what, **more)
-            answer = self._stub_line.hear(_STUB_LIMIT)
+            self._stub_line.send(what, **more)
+            answer = self._stub_line.receive(_STUB_LIMIT)
         except (LineClosedError, OSError):
-            raise self._stub.failure("has gone") from None
+            raise self._stub.failure("has closed its connection") from None
         if answer is None:
-            raise self._stub.failure("does not answer")
+            raise self._stub.failure("does not respond")
         return Counts(**answer.pop("counts")), answer
 
-    def tell_client(self, what: str) -> None:
+    def send_to_client(self, what: str) -> None:
         try:
-            self._client_line.report(what)
+            self._client_line.send(what)
         except OSError:
-            raise self._client.failure("has gone") from None
+            raise self._client.failure("has closed its connection") from None
 
-    def hear_client(self, limit: float) -> dict[str, Any] | None:
-        """Give what the client says next; None if nothing is in time."""
+    def receive_from_client(self, limit: float) -> dict[str, Any] | None:
+        """Return the next message of the client, None after the time limit."""
         try:
-            return self._client_line.hear(limit)
+            return self._client_line.receive(limit)
         except (LineClosedError, OSError):
-            raise self._client.failure("has gone") from None
+            raise self._client.failure("has closed its connection") from None
 
     def client_memory(self) -> int:
         """Return the memory of the client in bytes."""
@@ -78,19 +78,19 @@ class Session:
         env = process_env(here / "airflow")
         module = ["-m", "tests.benchmarks.stub", port, str(certificates.server), plan]
         self._stub = self._workspace.start("stub", [sys.executable, *module], env=env)
-        self._stub_line, hello = self._take_call(self._stub)
+        self._stub_line, hello = self._accept(self._stub)
         base = f"https://127.0.0.1:{hello['port']}"
         env |= {"SSL_CERT_FILE": str(certificates.trusted), **self._plan.make().env(base)}
         module = ["-m", "tests.benchmarks.client", port, base, plan]
         self._client = self._workspace.start("client", [self._python, *module], env=env)
-        self._client_line, _ = self._take_call(self._client)
-        ready = self.hear_client(_CALL_LIMIT)
+        self._client_line, _ = self._accept(self._client)
+        ready = self.receive_from_client(_CONNECT_LIMIT)
         if ready is None:
-            raise self._client.failure("did not get ready")
+            raise self._client.failure("did not become ready")
 
-    def _take_call(self, program: Program) -> tuple[Line, dict[str, Any]]:
+    def _accept(self, program: Program) -> tuple[Line, dict[str, Any]]:
         self._listener.settimeout(0.5)
-        deadline = time.monotonic() + _CALL_LIMIT
+        deadline = time.monotonic() + _CONNECT_LIMIT
         while time.monotonic() < deadline:
             try:
                 connected, _ = self._listener.accept()
@@ -100,10 +100,10 @@ class Session:
                 continue
             connected.settimeout(None)
             line = Line(connected)
-            hello = line.hear(_STUB_LIMIT)
+            hello = line.receive(_STUB_LIMIT)
             if hello is not None:
                 return line, hello
-        raise program.failure("did not call")
+        raise program.failure("did not connect")
 
     def _close(self) -> None:
         for line in (getattr(self, "_client_line", None), getattr(self, "_stub_line", None)):

@@ -1,7 +1,7 @@
 """
-The service that is waited for: ``python -m tests.benchmarks.stub PORT CERTIFICATE PLAN``.
+Stub of the service: ``python -m tests.benchmarks.stub PORT CERTIFICATE PLAN``.
 
-As fast as Python can be, so that what waits is the bottleneck. It calls the driver's port, and then counts.
+Responds as fast as possible, so that the client is the bottleneck. Connects to the driver, and counts requests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.benchmarks.runs import Runs
 
 
 class Service(asyncio.Protocol):
-    """One connection to the service."""
+    """Connection to the service."""
 
     def __init__(self, adapter: Adapter, runs: Runs, latency: float) -> None:
         self._adapter = adapter
@@ -35,7 +35,7 @@ class Service(asyncio.Protocol):
         self._url = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection, whose handshake is over."""
+        """Accept a connection after its TLS handshake."""
         self._transport = cast("asyncio.Transport", transport)
         self._runs.connections += 1
         self._runs.open += 1
@@ -56,7 +56,7 @@ class Service(asyncio.Protocol):
     def on_message_complete(self) -> None:
         asked_at, path = time.monotonic(), unquote(self._url.decode())
         if self._latency:
-            # What it says is decided when it leaves, as in a service that is slow.
+            # The content is determined when the response is sent, like in a slow service.
             asyncio.get_running_loop().call_later(self._latency, self._answer, path, asked_at)
         else:
             self._answer(path, asked_at)
@@ -75,7 +75,7 @@ class Service(asyncio.Protocol):
         self._transport.write(head + body)
 
 
-async def _obey(port: int, service: int, adapter: Adapter, runs: Runs) -> None:
+async def _receive_commands(port: int, service: int, adapter: Adapter, runs: Runs) -> None:
     """Execute the commands of the driver until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
 
@@ -84,17 +84,17 @@ async def _obey(port: int, service: int, adapter: Adapter, runs: Runs) -> None:
 
     report(what="stub", port=service)
     while line := await reader.readline():
-        order = json.loads(line)
+        command = json.loads(line)
         more: dict[str, object] = {}
-        match order["what"]:
+        match command["what"]:
             case "begin":
-                adapter.begin(order["at"])
+                adapter.begin(command["at"])
             case "started":
                 runs.is_starting = False
             case "end":
                 runs.ended_at = more["ended_at"] = time.monotonic()
-            case "looks":
-                more["looks"] = list(runs.schedule.items())
+            case "polls":
+                more["polls"] = list(runs.polls.items())
             case "asked":
                 more["asked"] = list(runs.asked.items())
         report(what="counts", counts=runs.counts(), **more)
@@ -106,9 +106,9 @@ async def main(port: str, certificate: str, plan_text: str) -> None:
     runs = adapter.runs(plan.count)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
-    connect: Callable[[], Service] = lambda: Service(adapter, runs, plan.latency)  # noqa: E731 - typed, it is short
+    connect: Callable[[], Service] = lambda: Service(adapter, runs, plan.latency)  # noqa: E731 - shorter with a type
     server = await asyncio.get_running_loop().create_server(connect, "127.0.0.1", 0, ssl=context, backlog=4096)
-    await _obey(int(port), server.sockets[0].getsockname()[1], adapter, runs)
+    await _receive_commands(int(port), server.sockets[0].getsockname()[1], adapter, runs)
 
 
 if __name__ == "__main__":

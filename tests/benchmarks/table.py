@@ -1,4 +1,4 @@
-"""Tables of Markdown."""
+"""Markdown tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """Write a number: at the most so many digits after the point, and none that mean nothing."""
+    """Format a number with a limited number of decimal places, without insignificant digits."""
     if value is None:
         return "-"
     if abs(value) >= 100:
@@ -20,7 +20,7 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def beside(ours: float | None, others: Iterable[float | None]) -> str:
-    """Write which part of the best of the others ours is; nothing where either is missing or zero."""
+    """Format our value as a share of the best other one. Empty if one of them is missing or zero."""
     there = [other for other in others if other is not None]
     if not there or not ours or min(there) <= 0 or ours < 0:
         return ""

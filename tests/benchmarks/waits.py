@@ -1,4 +1,4 @@
-"""Many runs waited for at once: what it costs while they go on, and how soon each end is seen."""
+"""Many concurrent waits: cost while the runs are active, and detection delay of their ends."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.benchmarks.plan import Plan
 from tests.benchmarks.session import Session
 from tests.support.processes import ProgramError
 
-#: Seconds of calm between the start and the time that is measured.
+#: Seconds between the start of the triggers and the measured window.
 _CALM = 1.0
-#: Seconds in which a client that is told to stop does so; one that is blocked hears of it late.
+#: Seconds within which a client must stop. A client with a blocked event loop receives the command late.
 _STOP_LIMIT = 60.0
-#: Seconds between two looks at how far the start is.
-_LOOK = 0.05
+#: Seconds between two checks of the start phase.
+_CHECK_INTERVAL = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long the parts of a measurement last."""
+    """Durations of the phases of a measurement in seconds."""
 
     window: float = 8.0
     start: float = 30.0
@@ -34,22 +34,22 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Waited:
     """
-    What was measured. Seconds and bytes; None for what could not be.
+    Measured values in seconds and bytes. None for values that could not be measured.
 
-    :param adapter: what waited, for ``count`` runs, looking every ``poll`` seconds at what answers after ``latency``.
-    :param window: seconds that were measured, in which there were so many ``requests``, ``checks`` of a run, and
-        ``connections`` opened.
-    :param cpu: that the waiting took in these seconds.
-    :param due: how many checks the interval asks for; None for adaptive waits.
-    :param lag: of the event loop in these seconds; ``lag_start`` and ``lag_end`` while triggers start, and end.
-    :param memory: of all triggers.
-    :param start: until each trigger had an answer to a request that was made after it had started; of ``started``.
-    :param start_cpu: that it took.
-    :param delay_p50: from the end of the runs until half of the events; ``delay_p99`` and ``delay_most`` alike.
-    :param events: that said that a run succeeded; ``bad`` said something else.
-    :param connections_in_all: from the first trigger on; ``requests_in_all`` alike.
-    :param first: what the first trigger took: ``wall``, ``cpu`` and ``rss``.
-    :param stub_load: the share of a core that the stub needed.
+    :param adapter: name of the adapter, for ``count`` runs, with poll interval ``poll`` and ``latency`` of the service.
+    :param window: duration of the measured window, with its ``requests``, ``checks`` of a run, and opened
+        ``connections``.
+    :param cpu: CPU time of the waits in the window.
+    :param due: number of due checks in the window. None for adaptive waits.
+    :param lag: lag of the event loop in the window. ``lag_start`` and ``lag_end``: while triggers start and end.
+    :param memory: memory of all triggers.
+    :param start: time until all ``started`` triggers had a response to a request from after their start.
+    :param start_cpu: CPU time of the start.
+    :param delay_p50: median time from the end of the runs to the events. Likewise ``delay_p99`` and ``delay_most``.
+    :param events: number of events about a success. ``bad``: number of other events.
+    :param connections_in_all: connections since the first trigger. Likewise ``requests_in_all``.
+    :param first: cost of the first trigger: ``wall``, ``cpu`` and ``rss``.
+    :param stub_load: share of a core that the stub used.
     """
 
     adapter: str
@@ -84,22 +84,22 @@ class Waited:
 
     @property
     def cpu_per_check(self) -> float | None:
-        """CPU for one run's status seen once."""
+        """CPU time per check of a run."""
         return self.cpu / self.checks if self.checks else None
 
     @property
     def cpu_per_trigger(self) -> float:
-        """CPU for each second that a trigger waits."""
+        """CPU time per trigger and second."""
         return self.cpu / self.window / self.count
 
     @property
     def done_of_due(self) -> float | None:
-        """The share of the checks that the interval asks for."""
+        """Share of due checks that were done."""
         return None if self.due is None else self.checks / self.due
 
     @property
     def memory_per_trigger(self) -> float:
-        """Bytes; triggers that have not started need none."""
+        """Bytes per started trigger."""
         return self.memory / max(self.started, 1)
 
     @classmethod
@@ -110,18 +110,18 @@ class Waited:
 
 def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> Waited:
     """
-    Wait for runs that go on, and then all end at once.
+    Wait for active runs that then end all at once.
 
-    Adaptive waits are not asked to see the end, which may take them a minute: :mod:`.by_history` measures that.
+    The detection delay of adaptive waits is not measured, because it can be a minute. :mod:`.by_history` measures it.
 
-    :raises ProgramError: the stub or the client broke down.
+    :raises ProgramError: the stub or the client has failed.
     """
     adapter = plan.make()
     with Session(plan, python) as session:
         before, _ = session.ask_stub()
         memory = session.client_memory()
         began = time.monotonic()
-        session.tell_client("go")
+        session.send_to_client("go")
         _await_start(session, plan.count, began + limits.start)
         time.sleep(_CALM)
         session.ask_stub("started")
@@ -131,16 +131,16 @@ def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> W
         memory = session.client_memory() - memory
         ended_at = last.at
         if not adapter.is_adaptive:
-            # The ends fall anywhere between two looks.
+            # The runs end at a random time between two polls.
             time.sleep(random.random() * plan.poll)  # noqa: S311 - no secret
             ended_at = session.ask_stub("end")[1]["ended_at"]
         reported = _await_end(session, 0.0 if adapter.is_adaptive else limits.finish)
-        schedule = session.ask_stub("looks")[1]["looks"]
+        polls = session.ask_stub("polls")[1]["polls"]
         at_last, _ = session.ask_stub()
     samples = [Sample(*sample) for sample in reported["samples"]]
     seconds = last.at - first.at
     cpu = cpu_at(samples, last.at) - cpu_at(samples, first.at) - reported["idle"] * seconds
-    starts = first_answers(dict(reported["started"]), dict(schedule))
+    starts = first_answers(dict(reported["started"]), dict(polls))
     said = [what for _, _, what in reported["events"] if what is not None]
     delays = [at - ended_at for _, at, what in reported["events"] if what is None]
     return Waited(
@@ -177,38 +177,37 @@ def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> W
 
 
 def _await_start(session: Session, count: int, deadline: float) -> None:
-    """Wait until all triggers are there, and all runs were shown; or until it takes too long."""
+    """Wait until all triggers have started and all runs were shown, or until the deadline."""
     is_created = False
     while time.monotonic() < deadline:
         if not is_created:
-            is_created = session.hear_client(_LOOK) is not None
+            is_created = session.receive_from_client(_CHECK_INTERVAL) is not None
         elif session.ask_stub()[0].seen >= count:
             return
         else:
-            time.sleep(_LOOK)
+            time.sleep(_CHECK_INTERVAL)
 
 
 def _await_end(session: Session, limit: float) -> dict[str, Any]:
     """Return the last message of the client, which ends by itself or is stopped."""
     deadline = time.monotonic() + limit
-    reported = session.hear_client(limit)
+    reported = session.receive_from_client(limit)
     if reported is not None and reported["what"] == "created":
-        # It was late.
-        reported = session.hear_client(max(0.0, deadline - time.monotonic()))
+        # The triggers were created late.
+        reported = session.receive_from_client(max(0.0, deadline - time.monotonic()))
     if reported is None:
-        session.tell_client("stop")
-        reported = session.hear_client(_STOP_LIMIT)
+        session.send_to_client("stop")
+        reported = session.receive_from_client(_STOP_LIMIT)
     while reported is not None and reported["what"] != "done":
-        reported = session.hear_client(_STOP_LIMIT)
+        reported = session.receive_from_client(_STOP_LIMIT)
     if reported is None:
         raise ProgramError("The client does not stop.")
     return reported
 
 
-def first_answers(started: Mapping[int, float], schedule: Mapping[int, Sequence[Sequence[float]]]) -> list[float]:
+def first_answers(started: Mapping[int, float], polls: Mapping[int, Sequence[Sequence[float]]]) -> list[float]:
     """Return the time of the first response to each trigger, for requests after its start."""
     firsts = (
-        next((answered for asked, answered in schedule.get(run, ()) if asked >= at), None)
-        for run, at in started.items()
+        next((answered for asked, answered in polls.get(run, ()) if asked >= at), None) for run, at in started.items()
     )
     return [first for first in firsts if first is not None]

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_datapipe.api.request import Request
 
-#: What these arguments can be; any other is a text of its own, or true where the signature says ``bool``.
+#: Valid values of these arguments. Others get a unique text, or True if the signature says ``bool``.
 VALUES: dict[str, Any] = {
     "ability": "ReverseEtlDestination",
     "cron_expression": "1 2 * * *",
@@ -30,7 +30,7 @@ VALUES: dict[str, Any] = {
     "transforms": [{"name": "n", "sql_template": "SELECT 1"}],
 }
 
-#: What has to be given, because the default of another argument asks for it.
+#: Optional arguments that are required by the default of another argument.
 ALSO_NEEDED = {"reverse_etl_syncs.create": {"sync_interval"}, "reverse_etl_syncs.update": {"sync_interval"}}
 
 

@@ -118,7 +118,7 @@ ROWS = (
     Row("GET", "/transforms/query_previews/{queryExecutionId}/result"),
 )
 
-#: The fields of each schema: ``!`` marks what is required, ``=`` the values of an enum. Pages are all alike.
+#: Fields of each schema: ``!`` marks required fields, ``=`` the values of an enum. All pages have the same form.
 SCHEMAS = {
     "ConnectionBridgeCreateDto": "redirect_uri! integration_id! connection_id state label!",
     "CustomReportCreateItemDto": "elt_sync_id! name! query!",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.documents import Block, blocks
+from tests.support.documents import Block, blocks, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,10 +90,10 @@ def page_blocks(page: str, language: str | None = None) -> list[Block]:
 
 def page_tasks(found: Iterable[Block], **dag_arguments: Any) -> dict[str, Any]:
     """Return the tasks of a DAG with code blocks of a page."""
-    # Tests of the local service load the conftest, too, and no Airflow.
+    # Imported here, because tests of the local service load the conftest without Airflow.
     from airflow.sdk import DAG
 
     with DAG("page", schedule=None, **dag_arguments) as dag:
         for block in found:
-            exec(block.text, {})  # noqa: S102 - our own docs
+            names_of(block.text)
     return {task.task_id: task for task in dag.topological_sort()}

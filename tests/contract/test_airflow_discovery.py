@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 def listed(home: Mapping[str, str], what: str) -> list[dict[str, Any]]:
     airflow = Path(sys.executable).with_name("airflow")
     command = [str(airflow), "providers", what, "--output", "json"]
-    done = subprocess.run(command, env=home, capture_output=True, text=True, check=True, timeout=120)  # noqa: S603 - Airflow's own command
+    done = subprocess.run(command, env=home, capture_output=True, text=True, check=True, timeout=120)  # noqa: S603 - command line of Airflow
     answer: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("[") :])
     return answer
 

@@ -17,7 +17,7 @@ from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunO
 from airflow_provider_datapipe.runs.errors import RunPartialError
 from tests.contract.seeds import MODES
 from tests.support.local_service import LocalService
-from tests.support.tasks import Memory, context_of, copy_of, first_event, stored_and_made_again
+from tests.support.tasks import Memory, context_of, copy_of, first_event, recreated_trigger
 from tests.system.resources import seed_of
 
 pytestmark = pytest.mark.usefixtures("service")
@@ -31,7 +31,7 @@ def running(folder: Path) -> Iterator[LocalService]:
 
 
 def run(task: Any) -> tuple[Any, OutletEventAccessors]:
-    """Run a task as Airflow does: asset events of a pass that defers are lost."""
+    """Run a task like Airflow, which drops the asset events of a pass that defers."""
     memory = Memory()
     method, arguments = "execute", dict[str, Any]()
     while True:
@@ -41,12 +41,12 @@ def run(task: Any) -> tuple[Any, OutletEventAccessors]:
             return getattr(task, method)(context, **arguments), events
         except TaskDeferred as deferral:
             method = deferral.method_name
-            arguments = {"event": asyncio.run(first_event(stored_and_made_again(deferral)))}
+            arguments = {"event": asyncio.run(first_event(recreated_trigger(deferral)))}
             task = copy_of(task)
 
 
 @MODES
-def test_what_was_known_is_told_with_its_run(deferrable: bool) -> None:
+def test_known_assets_are_emitted_with_the_run(deferrable: bool) -> None:
     task = EltStreamRunOperator(task_id="t", stream_id="orders", emit_assets=True, deferrable=deferrable)
     result, events = run(task)
     extra = events[elt_stream_asset("orders")].extra
@@ -55,7 +55,7 @@ def test_what_was_known_is_told_with_its_run(deferrable: bool) -> None:
 
 
 @MODES
-def test_what_was_not_known_is_told_through_the_alias(deferrable: bool) -> None:
+def test_asset_unknown_at_parsing_is_emitted_through_the_alias(deferrable: bool) -> None:
     task = EltStreamRunOperator(
         task_id="t", sync_id="orders", stream_name="rows", emit_assets=True, deferrable=deferrable
     )
@@ -65,7 +65,7 @@ def test_what_was_not_known_is_told_through_the_alias(deferrable: bool) -> None:
     assert reported.extra["run_id"] == result["run_id"]
 
 
-def test_an_outlet_of_ones_own_is_told_and_one_of_nobodys_is_not() -> None:
+def test_only_the_declared_outlet_of_the_run_is_emitted() -> None:
     outlets = [elt_stream_asset("orders"), elt_stream_asset("items")]
     _, events = run(EltStreamRunOperator(task_id="t", stream_id="orders", outlets=outlets))
     assert [getattr(asset, "uri", None) for asset in events] == [outlets[0].uri]
@@ -90,8 +90,8 @@ def test_failed_task_emits_no_asset_event_but_logs_records(
         task.execute(context_of(Memory()) | {"outlet_events": events})
     assert task.outlets == [reverse_etl_sync_asset("crm")]
     assert len(events) == 0
-    said = capsys.readouterr().out
-    assert ("First 1 failed records of reverse ETL sync crm:\n  customer-17: no e-mail" in said) == bool(shown)
-    assert ("customer-17" in said + str(raised.value)) == bool(shown)
+    output = capsys.readouterr().out
+    assert ("First 1 failed records of reverse ETL sync crm:\n  customer-17: no e-mail" in output) == bool(shown)
+    assert ("customer-17" in output + str(raised.value)) == bool(shown)
     assert "2 of 5 rows failed" in str(raised.value)
     assert len(service.journal_requests("/reverse_etl_failed_records")) == bool(shown)

@@ -1,4 +1,4 @@
-"""Tests of every changing operator against the local service: repeated, with templates, and with lost responses."""
+"""Tests of all changing operators against the local service: repeated, with templates, and with lost responses."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Execution(NamedTuple):
     """
     Executions of an example: with templates, and again without.
 
-    :param results: The results, or the exceptions.
-    :param calls: The names of the changing endpoints that were called.
+    :param results: results or exceptions.
+    :param calls: names of the called endpoints that change something.
     """
 
     results: list[Any]
@@ -129,7 +129,7 @@ def fits(result: Any, expected: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("example", [*EXAMPLES, *ALONE], ids=by_name)
-def test_operator_with_templates_does_what_it_says_twice(example: Example, executions: dict[str, Execution]) -> None:
+def test_operator_with_templates_and_its_repetition(example: Example, executions: dict[str, Execution]) -> None:
     results, calls = executions[example.name]
     expected = [example.expected] if example.again is None else [example.expected, example.again]
     for result, wanted in zip(results, expected, strict=True):
@@ -137,7 +137,7 @@ def test_operator_with_templates_does_what_it_says_twice(example: Example, execu
     assert calls <= set(example.operator.endpoints)
 
 
-def test_operators_call_the_endpoints_that_they_declare(executions: dict[str, Execution]) -> None:
+def test_operators_call_their_declared_endpoints(executions: dict[str, Execution]) -> None:
     by_operator: dict[type[Any], set[str]] = {}
     for example in [*EXAMPLES, *ALONE]:
         by_operator.setdefault(example.operator, set()).update(executions[example.name].calls)
@@ -147,25 +147,25 @@ def test_operators_call_the_endpoints_that_they_declare(executions: dict[str, Ex
 
 @pytest.mark.parametrize(
     "operator",
-    # How long to wait, and what counts as failed, is said when a DAG is written.
+    # Arguments of waits, such as timeouts, are not templated.
     sorted({example.operator for example in EXAMPLES} - {example.operator for example in runs.EXAMPLES}, key=str),
 )
-def test_every_argument_is_a_template_field(operator: type[Any]) -> None:
+def test_all_arguments_are_template_fields(operator: type[Any]) -> None:
     init = next(vars(base)["__init__"] for base in operator.__mro__ if "__init__" in vars(base))
     parameters = inspect.signature(init).parameters.values()
     own = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
-    # Notifiers have templates of their own, for what is not there before the operator has run.
+    # Notifiers have their own templates, with values that exist only after the operator has run.
     assert own - {"notifiers"} <= set(operator.template_fields)
 
 
 @pytest.mark.parametrize("example", ONE_OF_EACH, ids=by_name)
-def test_every_argument_can_be_a_native_object(example: Example, service: LocalService) -> None:
+def test_arguments_can_be_native_objects(example: Example, service: LocalService) -> None:
     fits(run(rendered(example, templates_of(example), native=True)), example.expected)
 
 
 @pytest.mark.parametrize("example", ONE_OF_EACH, ids=by_name)
-def test_text_that_looks_like_a_number_is_text_or_refused(example: Example, service: LocalService) -> None:
-    # A DAG that renders native objects makes a number of it.
+def test_numeric_text_is_text_or_refused(example: Example, service: LocalService) -> None:
+    # Native rendering turns the text into a number.
     for name in example.arguments.keys() & set(example.operator.template_fields):
         for text in ("2024", "1.5"):
             with suppress(DatapipeError, ValueError):
@@ -174,7 +174,7 @@ def test_text_that_looks_like_a_number_is_text_or_refused(example: Example, serv
 
 
 def retried(task: Any) -> Any:
-    """Run a task, and retry it once after a failure, as Airflow does."""
+    """Run a task, and retry it once after a failure."""
     memory = Memory()
     try:
         return run(task, memory)
@@ -193,7 +193,7 @@ def test_change_with_a_lost_response_is_made_once(
     )
     result = retried(example.operator(task_id="t", **example.arguments))
     reported = {key: example.expected[key] for key in ("id", "name") if key in example.expected}
-    # By name, what is gone has no id any more.
+    # The result for a deleted resource has no ID if it was found by name.
     if result["id"] is not None:
         assert {key: result[key] for key in reported} == reported
     requests = service.journal_requests()
@@ -210,7 +210,7 @@ def test_change_with_a_lost_response_is_made_once(
     fits(run(example.operator(task_id="t", **example.arguments)), example.again)
 
 
-def test_streams_whose_answer_was_lost_are_told_as_added(
+def test_streams_added_without_a_response_are_reported_as_added(
     service: LocalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect(monkeypatch, service, retry_budget=10)
@@ -221,7 +221,7 @@ def test_streams_whose_answer_was_lost_are_told_as_added(
 
 
 @pytest.mark.parametrize("with_tables", [False, True])
-def test_tables_go_with_their_sync_only_if_that_is_said(service: LocalService, *, with_tables: bool) -> None:
+def test_tables_of_a_deleted_sync_are_dropped_only_on_request(service: LocalService, *, with_tables: bool) -> None:
     schema = "elt_grow"
     streams = run(EltSyncAddStreamsOperator(task_id="t", sync_id="elt.grow", source_streams=["rows"]))["details"]
     loaded = run(EltStreamRunOperator(task_id="t", stream_id=streams["stream_ids"]["rows"]))

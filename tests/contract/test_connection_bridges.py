@@ -1,4 +1,4 @@
-"""Tests of bridges on the local service: an operator opens one, a person authorizes it, a sensor detects it."""
+"""Tests of connection bridges on the local service: creation, authorization by a user, and detection by a sensor."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.support.tasks import Memory, context_of, first_event, run
 REDIRECT = "https://app.example.com/connected"
 
 
-class Letter(BaseNotifier):
-    """Notifier that records the message to a person."""
+class RecordingNotifier(BaseNotifier):
+    """Notifier that records the message to a user."""
 
     template_fields = ("text",)
 
@@ -63,7 +63,7 @@ def authorize(url: str, folder: Path) -> dict[str, list[str]]:
 
 
 @MODES
-def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_path: Path, *, deferrable: bool) -> None:
+def test_user_authorizes_while_a_sensor_waits(service: LocalService, tmp_path: Path, *, deferrable: bool) -> None:
     made = run(bridge(show_authorize_url=True))
     requests = len(service.journal_requests())
 
@@ -80,7 +80,7 @@ def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_pat
         answer = authorized.result(60)
     assert answer["state"] == [made["state"]]
     assert result == {"connection_id": answer["connection_id"][0], "integration_id": "files", "label": "Sales"}
-    # Another one of the label is another one.
+    # A second connection with the same label is distinguished from the first.
     again = run(bridge(show_authorize_url=True))
     assert again["known_connection_ids"] == [result["connection_id"]]
     authorize(again["authorize_url"], tmp_path)
@@ -88,14 +88,14 @@ def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_pat
 
 
 @since("3.3", "start_from_trigger")
-def test_a_sensor_that_starts_in_the_triggerer(service: LocalService, tmp_path: Path) -> None:
+def test_sensor_with_start_from_trigger(service: LocalService, tmp_path: Path) -> None:
     made = run(bridge(show_authorize_url=True))
     template = "{{ ti.xcom_pull('bridge', map_indexes=-1) }}"
     task = sensor(template, start_from_trigger=True)
     start: Any = task.start_trigger_args
     assert start.trigger_kwargs["bridge"] == template
     authorize(made["authorize_url"], tmp_path)
-    # As Airflow renders it there.
+    # Airflow renders the template in the triggerer.
     trigger = DatapipeConditionTrigger(**start.trigger_kwargs | {"bridge": str(made)})
     event = asyncio.run(first_event(trigger))
     assert made["authorize_url"] not in json.dumps(event)
@@ -105,7 +105,7 @@ def test_a_sensor_that_starts_in_the_triggerer(service: LocalService, tmp_path: 
         sensor("{{ ti.xcom_pull('bridge') }}", start_from_trigger=True)
 
 
-def test_a_connection_is_authorized_again(service: LocalService, tmp_path: Path) -> None:
+def test_reauthorization_of_a_connection(service: LocalService, tmp_path: Path) -> None:
     made = run(bridge(connection_id="data", show_authorize_url="True"))
     assert not sensor(made).poke({})
     with pytest.raises(TaskDeferred) as deferred:
@@ -122,7 +122,7 @@ def test_a_connection_is_authorized_again(service: LocalService, tmp_path: Path)
 
 
 @MODES
-def test_the_time_of_a_bridge_is_over(service: LocalService, *, deferrable: bool) -> None:
+def test_expired_bridge(service: LocalService, *, deferrable: bool) -> None:
     Api(service).client.put("/_local/clock", json={"now": "2026-01-01T00:00:00Z"}).raise_for_status()
     made = run(bridge(show_authorize_url=True))
     assert made["expires_at"] == "2026-01-02T00:00:00.000Z"
@@ -132,45 +132,45 @@ def test_the_time_of_a_bridge_is_over(service: LocalService, *, deferrable: bool
         run(sensor(made, deferrable=deferrable, soft_fail=True))
 
 
-def test_the_address_goes_to_the_person_alone(service: LocalService, capsys: pytest.CaptureFixture[str]) -> None:
-    letter = Letter(
+def test_authorize_url_is_sent_only_to_the_notifier(service: LocalService, capsys: pytest.CaptureFixture[str]) -> None:
+    notifier = RecordingNotifier(
         "Open {{ authorize_url }} for {{ bridge_label }} until {{ bridge_expires_at }} ({{ bridge_state }})"
     )
     memory = Memory()
-    result = run(bridge(notifiers=letter), memory)
-    (text,) = letter.sent
+    result = run(bridge(notifiers=notifier), memory)
+    (text,) = notifier.sent
     (url,) = [word for word in text.split() if word.startswith(service.base_url)]
     assert httpx.get(url).status_code == 200
     assert text == f"Open {url} for Sales until {result['expires_at']} ({text.rpartition('(')[2]}"
     state = text.rpartition("(")[2].rstrip(")")
     assert len(state) >= 40
-    said = capsys.readouterr()
-    for where in (json.dumps(result), json.dumps(memory.pushed), json.dumps(memory.kept), said.out, said.err):
+    output = capsys.readouterr()
+    for where in (json.dumps(result), json.dumps(memory.pushed), json.dumps(memory.kept), output.out, output.err):
         assert url.rpartition("/")[2] not in where
         assert state not in where
-    assert "A bridge for 'Sales' is open until" in said.out
+    assert "A bridge for 'Sales' is open until" in output.out
 
 
 @pytest.mark.parametrize("show", [False, "False", "{{ false }}"])
-def test_an_address_that_nobody_would_get_is_refused(service: LocalService, show: Any) -> None:
+def test_authorize_url_without_a_recipient_is_refused(service: LocalService, show: Any) -> None:
     with pytest.raises(ValueError, match=r"the address has no recipient|show_authorize_url must be"):
         run(bridge(show_authorize_url=show))
     assert service.journal_requests() == []
 
 
-def test_what_a_bridge_needs_is_said_when_the_dag_is_read() -> None:
+def test_missing_arguments_are_refused_at_parsing() -> None:
     for arguments in ({"new_label": None}, {"connection_id": "a", "connection_label": "b"}):
         with pytest.raises(ValueError, match="connection"):
             bridge(show_authorize_url=True, **arguments)
 
 
-def test_a_connection_that_is_used_stays(service: LocalService) -> None:
+def test_used_connection_is_not_deleted(service: LocalService) -> None:
     def delete(**arguments: Any) -> Any:
         return run(ConnectionDeleteOperator(task_id="t", connection_label="Data", **arguments))
 
     with pytest.raises(Exception, match="Connection Data is used by ELT sync shop"):
         delete()
-    # This service does not do it, either.
+    # The local service refuses the deletion, too.
     with pytest.raises(Exception, match="The connection is used by the ELT sync 'shop'"):
         delete(if_used="delete")
     assert [one["id"] for one in Api(service).all_pages("/connections")] == ["data"]

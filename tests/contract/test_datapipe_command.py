@@ -27,7 +27,7 @@ from tests.support.local_service import LocalService
 SECRET = "a-secret-of-the-settings"
 COMMAND = [sys.executable, "-m", "airflow_provider_datapipe.cli"]
 
-#: What reads what, and what does not go where one might think.
+#: Expected dependencies. Comments and streams of other schemas add none.
 EDGES = {
     "transform:staged": ["stream:shop.orders", "stream:shop.people"],
     "transform:parts": ["stream:shop.orders"],
@@ -57,7 +57,7 @@ SEED: Json = {
     "orchestrations": [NIGHTLY],
     "elt_syncs": [
         elt_sync("shop", sync_interval=None, orchestration_workflow_id="nightly", source_streams=[PEOPLE, ORDERS]),
-        # Like one of the other sync: the schema tells them apart.
+        # Another sync has a stream with the same name in another schema.
         elt_sync("off", destination_schema_name="other", enabled=False, source_streams=[PEOPLE | {"id": "off.people"}]),
     ],
     "transforms": [
@@ -79,7 +79,7 @@ SEED: Json = {
         transform("planned", "FROM {{model.top}}, {{raw.shop.people}}, {{raw.gone.table}}", publish=False),
     ],
 }
-#: They need what the runs have made.
+#: Added after the runs, because they require the tables.
 LATER = [reverse_etl_sync("from_model", "paid"), reverse_etl_sync("from_raw", "raw.shop.people")]
 
 
@@ -94,7 +94,7 @@ def service(running: LocalService) -> LocalService:
         for name in ("staged", "parts", "paid", "top"):
             client.post(f"/transforms/{name}/publish").raise_for_status()
     plane = ControlPlane(running.base_url, running.api_key)
-    plane.ask("POST", "seed", {"reverse_etl_syncs": LATER})
+    plane.request("POST", "seed", {"reverse_etl_syncs": LATER})
     plane.close()
     return running
 
@@ -144,10 +144,10 @@ def run(service: LocalService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         capsys.readouterr()
         try:
             status = main([*map(str, arguments)])
-        except SystemExit as misspelt:
-            status = int(misspelt.code or 0)
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess([*map(str, arguments)], status, said.out, said.err)
+        except SystemExit as exit_:
+            status = int(exit_.code or 0)
+        output = capsys.readouterr()
+        return subprocess.CompletedProcess([*map(str, arguments)], status, output.out, output.err)
 
     return run
 
@@ -167,7 +167,7 @@ def file(service: LocalService, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return file
 
 
-def test_what_reads_what(file: Path) -> None:
+def test_snapshot_contains_dependencies(file: Path) -> None:
     nodes = parse(file.read_text(encoding="utf-8")).nodes
     assert {key: list(node.depends_on) for key, node in nodes.items() if node.depends_on} == EDGES
     assert {key: node.unresolved for key, node in nodes.items() if node.unresolved} == {
@@ -176,7 +176,7 @@ def test_what_reads_what(file: Path) -> None:
     assert {key for key, node in nodes.items() if node.draft_depends_on is not None} == set()
 
 
-def test_what_is_told_of_each(file: Path) -> None:
+def test_snapshot_contains_node_properties(file: Path) -> None:
     nodes = parse(file.read_text(encoding="utf-8")).nodes
     assert [key for key, node in nodes.items() if node.kind in ("sync", "orchestration")] == [
         "orchestration:nightly",
@@ -199,7 +199,7 @@ def test_what_is_told_of_each(file: Path) -> None:
     assert (nodes["transform:top"].materialization, nodes["stream:off.people"].sync) == ("view", "sync:off")
 
 
-def test_the_file_is_as_its_schema_says_and_has_no_secret(service: LocalService, file: Path) -> None:
+def test_snapshot_matches_its_schema_and_has_no_secrets(service: LocalService, file: Path) -> None:
     schema = files("airflow_provider_datapipe.pipelines").joinpath("snapshot.schema.json").read_text()
     text = file.read_text(encoding="utf-8")
     jsonschema.validate(json.loads(text), json.loads(schema))
@@ -207,9 +207,7 @@ def test_the_file_is_as_its_schema_says_and_has_no_secret(service: LocalService,
         assert secret not in text
 
 
-def test_a_second_snapshot_is_the_same_whatever_it_was_asked_by(
-    run: Run, take: Run, service: LocalService, file: Path
-) -> None:
+def test_snapshot_is_the_same_by_connection_and_by_url(run: Run, take: Run, service: LocalService, file: Path) -> None:
     by_connection = run("snapshot", "--connection", "shop", "--quiet")
     assert by_connection.stdout == file.read_text(encoding="utf-8")
     again = take("--output", "-")
@@ -217,20 +215,20 @@ def test_a_second_snapshot_is_the_same_whatever_it_was_asked_by(
     for done in (again, by_connection):
         assert done.returncode == 0
         assert service.api_key not in done.stderr
-    # Quiet says only what is wrong.
-    (wrong,) = by_connection.stderr.splitlines()
-    assert "transform:planned (planned) names what is no stream or transform" in wrong
-    assert "raw.gone.table" in wrong
+    # With --quiet, only warnings are printed.
+    (warning,) = by_connection.stderr.splitlines()
+    assert "transform:planned (planned) refers to unknown streams or transforms" in warning
+    assert "raw.gone.table" in warning
 
 
-def test_progress_is_told_a_line_for_each_kind_of_request(take: Run) -> None:
+def test_progress_has_one_line_per_endpoint(take: Run) -> None:
     reported = take("--output", "-").stderr
     assert "orchestrations.list: 1 request\nelt_syncs.list: 1 request\n" in reported
     assert "transforms.versions: 4 requests\n" in reported
     assert reported.endswith("1 orchestration, 2 reverse_etl, 3 stream, 2 sync, 5 transform -> standard output\n")
 
 
-def test_on_a_terminal_progress_is_one_line_that_changes(service: LocalService) -> None:
+def test_progress_on_a_terminal_updates_one_line(service: LocalService) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen:
         command = [*COMMAND, "snapshot", "--base-url", service.base_url]
@@ -243,7 +241,7 @@ def test_on_a_terminal_progress_is_one_line_that_changes(service: LocalService) 
                 while piece := screen.read(4096):
                     seen += piece
             except OSError:
-                # That is how a terminal ends.
+                # A closed pseudo-terminal raises this error.
                 pass
             assert process.wait(60) == 0
     first = seen.decode().split("\n")[0]
@@ -251,7 +249,7 @@ def test_on_a_terminal_progress_is_one_line_that_changes(service: LocalService) 
     assert "\r\x1b[Ktransforms.versions: 3 requests\r\x1b[Ktransforms.versions: 4 requests\r\x1b[K" in first
 
 
-def test_sql_is_there_if_it_is_asked_for(take: Run) -> None:
+def test_snapshot_with_sql(take: Run) -> None:
     nodes = parse(take("--sql").stdout).nodes
     assert nodes["transform:paid"].sql == "SELECT id FROM {{model.staging.eu.staged}}"
     assert nodes["stream:shop.people"].sql == ""
@@ -284,7 +282,7 @@ def test_snapshot_omits_versions_and_streams_it_cannot_read(service: LocalServic
     service.faults(
         [
             {"path": "/transforms/*/versions", "resource_id": "paid", "status": 404, "body": gone},
-            # The source is away.
+            # The source is unavailable.
             {"path": "/elt_syncs/*/available_source_streams", "status": 400, "body": gone, "times": "always"},
         ]
     )
@@ -296,72 +294,72 @@ def test_snapshot_omits_versions_and_streams_it_cannot_read(service: LocalServic
     assert nodes["transform:parts"].unresolved == ("raw.shop.orders__items",)
 
 
-def test_a_snapshot_that_fails_half_way_leaves_the_file_alone(service: LocalService, take: Run, tmp_path: Path) -> None:
-    there = tmp_path / "pipelines.json"
-    there.write_text("old")
+def test_failed_snapshot_leaves_the_file_unchanged(service: LocalService, take: Run, tmp_path: Path) -> None:
+    path = tmp_path / "pipelines.json"
+    path.write_text("old")
     refusal = {"error_code": "forbidden", "message": "Not for you."}
     service.faults([{"path": "/transforms/*/versions", "skip": 2, "status": 403, "body": refusal}])
     try:
-        done = take("--output", there)
+        done = take("--output", path)
     finally:
         service.faults([])
     assert done.returncode == 1
     assert "403" in done.stderr
     assert "Traceback" not in done.stderr
-    assert there.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [there]
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_mode(take: Run, file: Path, tmp_path: Path) -> None:
-    there = tmp_path / "pipelines.json"
-    there.write_text("old")
-    there.chmod(0o640)
-    with there.open() as reader:
-        assert take("--output", there).returncode == 0
-        # Whoever was reading reads to the end of what there was.
+def test_file_is_replaced_atomically_and_keeps_its_mode(take: Run, file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pipelines.json"
+    path.write_text("old")
+    path.chmod(0o640)
+    with path.open() as reader:
+        assert take("--output", path).returncode == 0
+        # An open file still has the old content.
         assert reader.read() == "old"
-    assert there.read_text() == file.read_text()
-    assert there.stat().st_mode & 0o777 == 0o640
-    assert list(tmp_path.iterdir()) == [there]
+    assert path.read_text() == file.read_text()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "said"),
+    ("arguments", "variables", "message"),
     [
-        ([], {}, "give either --connection or --base-url"),
-        (["--connection", "shop", "--base-url", "http://127.0.0.1:9"], {}, "give either --connection or --base-url"),
-        (["--base-url", "URL"], {"DATAPIPE_API_KEY": ""}, "DATAPIPE_API_KEY does not hold an API key"),
-        (["--base-url", "URL", "--api-key-env", "NOPE"], {}, "NOPE does not hold an API key"),
+        ([], {}, "set either --connection or --base-url"),
+        (["--connection", "shop", "--base-url", "http://127.0.0.1:9"], {}, "set either --connection or --base-url"),
+        (["--base-url", "URL"], {"DATAPIPE_API_KEY": ""}, "DATAPIPE_API_KEY does not contain an API key"),
+        (["--base-url", "URL", "--api-key-env", "NOPE"], {}, "NOPE does not contain an API key"),
         (["--base-url", "URL"], {"DATAPIPE_API_KEY": "wrong"}, "Check the API key."),
         (["--base-url", "http://example.com"], {}, "Plain http to example.com"),
         (["--connection", "nope"], {}, "Airflow has no connection nope"),
         (["--base-url", "URL", "--output", "no/such/folder/p.json"], {}, "no/such/folder/p.json can't be written"),
-        (["--base-url", "URL", "--check"], {}, "name one"),
+        (["--base-url", "URL", "--check"], {}, "--check requires --output"),
         (["--base-url", "URL", "--check", "--output", "no.json"], {}, "no.json can't be read"),
     ],
 )
-def test_what_goes_wrong_is_said_in_a_line(
-    service: LocalService, run: Run, arguments: list[str], variables: dict[str, str], said: str
+def test_errors_are_reported_in_one_line(
+    service: LocalService, run: Run, arguments: list[str], variables: dict[str, str], message: str
 ) -> None:
     given = [service.base_url if each == "URL" else each for each in arguments]
     done = run("snapshot", "--quiet", *given, **variables)
     assert done.returncode == 1
-    assert said in done.stderr.splitlines()[-1]
+    assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert service.api_key not in done.stderr
     assert done.stdout == ""
 
 
-def test_what_is_misspelt_has_a_status_of_its_own(service: LocalService, run: Run) -> None:
+def test_invalid_command_line_exits_with_status_2(service: LocalService, run: Run) -> None:
     deploy = ["deploy", "--base-url", service.base_url, "--transforms", "models"]
-    wrong = (["--timeout", "nan"], ["--timeout", "-1"], ["--poll-interval", "0"], ["--poll-interval", "inf"])
+    invalid = (["--timeout", "nan"], ["--timeout", "-1"], ["--poll-interval", "0"], ["--poll-interval", "inf"])
     apply = ["apply", "--base-url", service.base_url, "--workspace", "w.yaml"]
-    more = [*([*deploy, *each] for each in wrong), *([*apply, "--wait-for-run", each] for each in ("-4", "1.5"))]
+    more = [*([*deploy, *each] for each in invalid), *([*apply, "--wait-for-run", each] for each in ("-4", "1.5"))]
     for arguments in (["snapshots"], ["graph", "--selected", "x"], [], *more):
         assert run(*arguments).returncode == 2
 
 
-def test_the_graph_is_shown(run: Run, file: Path) -> None:
+def test_graph_lists_nodes_and_dependencies(run: Run, file: Path) -> None:
     whole = run("graph", "--snapshot", file)
     assert whole.returncode == 0
     assert "transform    staging/eu/staged  <- shop.orders, shop.people\n" in whole.stdout
@@ -371,12 +369,12 @@ def test_the_graph_is_shown(run: Run, file: Path) -> None:
         "stream     shop.orders",
         "stream     shop.people",
         "transform  marts/paid  <- shop.orders, shop.people",
-        # What it reads through parts, which is left out, too.
+        # Includes dependencies through omitted nodes.
         "transform  top  <- marts/paid, shop.orders",
     ]
 
 
-def test_the_graph_is_drawn(run: Run, file: Path) -> None:
+def test_graph_as_mermaid_diagram(run: Run, file: Path) -> None:
     drawn = run("graph", "--snapshot", file, "--mermaid", "--select", "+paid+").stdout
     assert drawn.startswith("flowchart LR\n")
     assert 'subgraph g1["shop"]\n    n0[("orders")]:::stream\n    n1[("people")]:::stream\n  end\n' in drawn
@@ -384,20 +382,20 @@ def test_the_graph_is_drawn(run: Run, file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        (["--select", "padi"], "nothing is called 'padi' in"),
-        (["--snapshot", "gone.json"], "There is no snapshot gone.json: take one with"),
+        (["--select", "padi"], "there is no node 'padi' in"),
+        (["--snapshot", "gone.json"], "There is no snapshot gone.json: create it with"),
     ],
 )
-def test_a_graph_that_can_not_be_shown(run: Run, file: Path, arguments: list[str], said: str) -> None:
+def test_graph_errors_are_reported(run: Run, file: Path, arguments: list[str], message: str) -> None:
     done = run("graph", "--snapshot", file, *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith("datapipe graph: ")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_who_has_read_enough_of_it_ends_it_quietly(service: LocalService, file: Path) -> None:
+def test_closed_pipe_ends_the_command_without_error(service: LocalService, file: Path) -> None:
     with subprocess.Popen(  # noqa: S603 - our own program
         [*COMMAND, "graph", "--snapshot", str(file)],
         env=environment(service),
@@ -422,7 +420,7 @@ def odd_snapshot(folder: Path) -> Path:
     return file
 
 
-def test_what_the_output_can_not_show_is_escaped(service: LocalService, run: Run, tmp_path: Path) -> None:
+def test_unsupported_characters_are_escaped(service: LocalService, run: Run, tmp_path: Path) -> None:
     file = odd_snapshot(tmp_path)
     shown = process(service, "graph", "--snapshot", file, PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -437,7 +435,7 @@ def test_what_the_output_can_not_show_is_escaped(service: LocalService, run: Run
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_json_is_json_whatever_the_output_can_show(service: LocalService, tmp_path: Path, encoding: str) -> None:
+def test_json_output_is_valid_in_every_encoding(service: LocalService, tmp_path: Path, encoding: str) -> None:
     (tmp_path / "a.sql").write_text("SELECT 'é😀' AS x")
     options = ["--base-url", service.base_url, "--quiet", "--transforms", str(tmp_path), "--format", "json"]
     out = tmp_path / "out"
@@ -449,7 +447,7 @@ def test_json_is_json_whatever_the_output_can_show(service: LocalService, tmp_pa
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is full")
-def test_an_output_that_takes_nothing_is_told_of(service: LocalService) -> None:
+def test_full_output_device_is_reported(service: LocalService) -> None:
     with Path("/dev/full").open("w") as full:
         done = process(service, "schema", stdout=full)
     assert (done.returncode, done.stderr) == (
@@ -459,9 +457,7 @@ def test_an_output_that_takes_nothing_is_told_of(service: LocalService) -> None:
 
 
 @pytest.mark.parametrize(("closed", "other"), [(1, "stderr"), (2, "stdout")])
-def test_an_output_that_is_closed_is_not_written_to(
-    service: LocalService, tmp_path: Path, closed: int, other: str
-) -> None:
+def test_closed_output_stream_is_ignored(service: LocalService, tmp_path: Path, closed: int, other: str) -> None:
     shell = ["/bin/sh", "-c", f'exec "$@" {closed}>&-', "sh", *COMMAND, "graph", "--snapshot"]
     for snapshot, status in ((odd_snapshot(tmp_path), 0), ("gone.json", 1)):
         done = process(service, snapshot, command=shell)
@@ -471,7 +467,7 @@ def test_an_output_that_is_closed_is_not_written_to(
         assert "There is no snapshot" not in done.stdout
 
 
-def test_it_needs_no_airflow_to_talk_to_a_service(service: LocalService, file: Path) -> None:
+def test_commands_do_not_import_airflow(service: LocalService, file: Path) -> None:
     program = (
         "import sys\nfrom airflow_provider_datapipe.cli.program import main\n"
         f"assert main(['snapshot', '--base-url', {service.base_url!r}, '--quiet']) == 0\n"
@@ -484,9 +480,7 @@ def test_it_needs_no_airflow_to_talk_to_a_service(service: LocalService, file: P
 
 @pytest.mark.slow
 @since("3.2", "commands of providers")
-def test_airflow_has_the_same_commands_and_its_own_connections(
-    service: LocalService, file: Path, tmp_path: Path
-) -> None:
+def test_airflow_command_with_a_stored_connection(service: LocalService, file: Path, tmp_path: Path) -> None:
     home = {
         "AIRFLOW_HOME": str(tmp_path),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -499,10 +493,10 @@ def test_airflow_has_the_same_commands_and_its_own_connections(
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
     assert airflow("db", "migrate").returncode == 0
     assert airflow("connections", "add", "stored", "--conn-json", json.dumps(connection)).returncode == 0
-    there = tmp_path / "pipelines.json"
-    done = airflow("datapipe", "snapshot", "--connection", "stored", "--output", str(there))
+    path = tmp_path / "pipelines.json"
+    done = airflow("datapipe", "snapshot", "--connection", "stored", "--output", str(path))
     assert done.returncode == 0, done.stderr
-    assert there.read_text() == file.read_text()
-    refused = airflow("datapipe", "graph", "--snapshot", str(there), "--select", "padi")
+    assert path.read_text() == file.read_text()
+    refused = airflow("datapipe", "graph", "--snapshot", str(path), "--select", "padi")
     assert refused.returncode == 1
-    assert "nothing is called 'padi'" in refused.stderr
+    assert "there is no node 'padi'" in refused.stderr

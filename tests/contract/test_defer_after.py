@@ -84,7 +84,7 @@ def seconds_in_worker(task: Any) -> float | None:
 def test_short_run_succeeds_without_a_deferral(history: float | None, duration: float, service: RunService) -> None:
     service.duration = duration
     if history is not None:
-        # Earlier runs need not have been shorter than this one.
+        # Earlier runs may have been longer than this one.
         add_history(service, max(history, duration))
     began = time.time()
     assert seconds_in_worker(operator()) is None
@@ -93,7 +93,7 @@ def test_short_run_succeeds_without_a_deferral(history: float | None, duration: 
 
 
 @pytest.mark.parametrize("duration", [0.1, 1.0, 5.0, 60.0])
-def test_blocking_task_notices_the_end_as_early(duration: float, service: RunService) -> None:
+def test_blocking_task_detects_the_end_as_early(duration: float, service: RunService) -> None:
     service.duration = duration
     began = time.time()
     OrchestrationRunOperator(task_id="t", orchestration_id="o").execute(context_of(Memory()))
@@ -150,7 +150,7 @@ def test_deferral_continues_with_the_same_run(service: RunService) -> None:
         operator().execute(context_of(Memory()))
     (waiting,) = deferral.value.trigger.batch["waiting"]
     assert (waiting["run_id"], service.requests["request_run"]) == ("new0", 1)
-    # The trigger polls no more densely than the history asks.
+    # The trigger polls at the interval that follows from the history.
     assert "first_interval" not in deferral.value.trigger.policy
 
 
@@ -214,8 +214,8 @@ def test_refused_sensor_defers_and_polls_after_retry_after(service: RunService) 
     assert deferral.value.trigger.poll_after >= began + 120
 
 
-def test_sensor_whose_time_is_over_in_the_worker_fails(service: RunService) -> None:
-    with pytest.raises(AirflowSensorTimeout, match="Time is over: no run of o"):
+def test_sensor_timeout_in_the_worker_fails_the_task(service: RunService) -> None:
+    with pytest.raises(AirflowSensorTimeout, match="The sensor timed out: no run of o"):
         sensor(defer_after=30, timeout=2).execute(context_of(Memory()))
 
 

@@ -39,14 +39,14 @@ PACKAGING = "tests/contract/test_packaging.py"
 GROUP = "tests/system/test_generated_group.py"
 INSTALL_LOCAL = "pip install 'airflow-provider-datapipe[local]'"
 IMPORT = "from airflow_provider_datapipe.operators."
-#: The test that runs a block, by its page, and its language or the begin of its first line.
+#: Test of a block, by its page, and by its language or the start of its first line.
 RUN_BY = (
-    ("README.md", "make demo", "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted"),
-    ("README.md", "make up", "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted"),
+    ("README.md", "make demo", "tests/system/test_demo.py::test_two_concurrent_demos_one_of_them_interrupted"),
+    ("README.md", "make up", "tests/system/test_demo.py::test_two_concurrent_demos_one_of_them_interrupted"),
     ("README.md", "datapipe-local serve", f"{HERE}::test_service_of_the_readme_starts_empty"),
-    ("README.md", "pip install airflow-provider-datapipe", f"{PACKAGING}::test_the_provider_alone"),
-    ("README.md", INSTALL_LOCAL, f"{PACKAGING}::test_with_the_local_service"),
-    ("README.md", "python", "tests/system/test_examples.py::test_a_dag_of_the_readme_runs"),
+    ("README.md", "pip install airflow-provider-datapipe", f"{PACKAGING}::test_provider_without_extras"),
+    ("README.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
+    ("README.md", "python", "tests/system/test_examples.py::test_dag_of_the_readme_runs"),
     ("docs/running.md", "python", f"{PAGES}::test_runs_of_every_kind"),
     ("docs/runs.md", "python", "tests/unit/airflow/test_retries.py::test_dag_of_the_runs_page_has_the_retry_policy"),
     ("docs/changes.md", f"{IMPORT}elt_syncs", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
@@ -60,64 +60,76 @@ RUN_BY = (
         f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports",
     ),
     ("docs/changes.md", f"{IMPORT}custom_reports", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
-    ("docs/changes.md", "from datetime", "tests/system/test_bridges.py::test_a_person_is_asked_and_authorizes"),
+    (
+        "docs/changes.md",
+        "from datetime",
+        "tests/system/test_bridges.py::test_dag_asks_a_user_to_authorize_a_connection",
+    ),
     ("docs/interface_introduction.md", "python", f"{PAGES}::test_introduction_of_the_interface"),
     ("docs/hook.md", "from airflow.sdk import DAG, task", f"{PAGES}::test_tasks_with_the_hook"),
     ("docs/hook.md", "from airflow_provider_datapipe.api.endpoints", f"{PAGES}::test_coroutines_with_the_hook"),
     (
         "docs/sensors.md",
         "python",
-        "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one",
+        "tests/unit/airflow/test_start_from_trigger.py::test_dag_of_the_sensors_page_is_serializable",
     ),
     (
         "docs/schedules.md",
         "python",
-        "tests/contract/test_schedules.py::test_the_dag_of_the_page_owns_runs_and_puts_back",
+        "tests/contract/test_schedules.py::test_dag_of_the_page_pauses_runs_and_restores",
     ),
-    ("docs/decorators.md", "python", "tests/system/test_decorators.py::test_the_dag_of_the_documentation_runs"),
-    ("docs/assets.md", "python", "tests/unit/airflow/test_assets_docs.py::test_the_dags_of_the_page_hang_together"),
+    ("docs/decorators.md", "python", "tests/system/test_decorators.py::test_dag_of_the_decorators_page"),
+    (
+        "docs/assets.md",
+        "python",
+        "tests/unit/airflow/test_assets_docs.py::test_producer_and_consumer_of_the_page_share_the_asset",
+    ),
     (
         "docs/notifications.md",
         "python",
-        "tests/unit/airflow/test_assets_docs.py::test_the_dag_of_the_page_tells_the_chat",
+        "tests/unit/airflow/test_assets_docs.py::test_dag_of_the_notifications_page_notifies_the_chat",
     ),
-    ("docs/webhook.md", "python", "tests/contract/test_webhook.py::test_the_examples_of_the_documentation_run"),
-    ("docs/task_groups.md", "sh", f"{GROUP}::test_the_picture_of_the_page_is_what_the_command_draws"),
+    ("docs/webhook.md", "python", "tests/contract/test_webhook.py::test_examples_of_the_webhook_page"),
+    ("docs/task_groups.md", "sh", f"{GROUP}::test_diagram_of_the_page_is_up_to_date"),
     ("docs/task_groups.md", "python", f"{GROUP}::test_published_transforms_are_rebuilt_in_reference_order"),
     ("docs/workspace.md", "sh", f"{PAGES}::test_commands_of_the_workspace_page"),
     ("docs/workspace.md", "python", f"{PAGES}::test_tasks_of_the_workspace_page_plan_and_apply"),
-    ("docs/transforms_as_code.md", "sh", "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"),
+    (
+        "docs/transforms_as_code.md",
+        "sh",
+        "tests/contract/test_transforms_as_code.py::test_commands_and_tasks_of_the_page",
+    ),
     (
         "docs/transforms_as_code.md",
         "python",
-        "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says",
+        "tests/contract/test_transforms_as_code.py::test_commands_and_tasks_of_the_page",
     ),
     (
         "docs/examples.md",
         "sh",
-        "tests/unit/airflow/test_examples_docs.py::test_the_shop_can_be_tried_as_the_page_says",
+        "tests/unit/airflow/test_examples_docs.py::test_commands_of_the_page_run_the_shop",
     ),
-    ("docs/local.md", INSTALL_LOCAL, f"{PACKAGING}::test_with_the_local_service"),
-    ("docs/local.md", "sh", f"{HERE}::test_five_minutes_lead_to_the_rows"),
+    ("docs/local.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
+    ("docs/local.md", "sh", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
     (
         "docs/local.md",
         "import hashlib, hmac, json",
-        "tests/contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_let_in",
+        "tests/contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_accepted",
     ),
-    ("docs/getting_started.md", INSTALL_LOCAL, f"{PACKAGING}::test_with_the_local_service"),
+    ("docs/getting_started.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
     (
         "docs/getting_started.md",
         "airflow standalone",
         "tests/system/test_getting_started.py::test_getting_started_with_the_wheel_and_one_file",
     ),
-    ("docs/getting_started.md", "sh", f"{HERE}::test_five_minutes_lead_to_the_rows"),
-    ("docs/getting_started.md", "python", f"{HERE}::test_five_minutes_lead_to_the_rows"),
+    ("docs/getting_started.md", "sh", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
+    ("docs/getting_started.md", "python", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
     ("docs/testing.md", "sh", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
     ("docs/testing.md", "python", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
     (
         "docs/local_control.md",
         "python",
-        "tests/contract/datapipe_local/test_control_docs.py::test_the_examples_do_as_they_say",
+        "tests/contract/datapipe_local/test_control_docs.py::test_the_examples_succeed",
     ),
 )
 EXPORT = "export AIRFLOW_CONN_"
@@ -128,22 +140,22 @@ def matches(block: Block, page: str, begin: str) -> bool:
     return page == block.page and (begin == block.language or f"{block.first_line} ".startswith(f"{begin} "))
 
 
-def is_run_by(block: Block) -> str | None:
+def find_test(block: Block) -> str | None:
     if block.first_line.startswith(EXPORT):
-        return f"{HERE}::test_a_connection_that_is_shown_is_one"
+        return f"{HERE}::test_shown_connections_are_valid"
     found = {begin: test for page, begin, test in RUN_BY if matches(block, page, begin)}
     return next((test for begin, test in found.items() if begin != block.language), found.get(block.language))
 
 
 @pytest.mark.parametrize("block", TO_BE_RUN, ids=lambda block: f"{block.page}: {block.first_line}"[:60])
-def test_every_block_is_run_by_a_test(block: Block) -> None:
-    test = is_run_by(block)
-    assert test, "no test runs this: write one, and name it in RUN_BY"
+def test_each_block_has_a_test(block: Block) -> None:
+    test = find_test(block)
+    assert test, "no test runs this block: add one to RUN_BY"
     path, _, name = test.partition("::")
     assert f"def {name}(" in (ROOT / path).read_text()
 
 
-def test_no_block_is_named_that_is_gone() -> None:
+def test_no_test_is_listed_for_a_missing_block() -> None:
     there = {(page, begin) for page, begin, _ in RUN_BY for block in TO_BE_RUN if matches(block, page, begin)}
     assert there == {(page, begin) for page, begin, _ in RUN_BY}
 
@@ -162,11 +174,11 @@ def test_no_block_is_named_that_is_gone() -> None:
         ("dist", ".venv/bin/uv build --quiet --out-dir dist\n.venv/bin/python -m twine check --strict dist/*\n"),
     ],
 )
-def test_what_make_runs(target: str, command: str) -> None:
-    done = subprocess.run(  # noqa: S603 - our own Makefile
-        ["make", "--no-print-directory", "--dry-run", target],  # noqa: S607
+def test_commands_of_make_targets(target: str, command: str) -> None:
+    done = subprocess.run(  # noqa: S603 - Makefile of this repository
+        ["make", "--no-print-directory", "--dry-run", target],  # noqa: S607 - make from PATH
         cwd=ROOT,
-        # This may be run by make, which would have its options taken over.
+        # If make runs these tests, the inner make must not inherit its options.
         env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
         capture_output=True,
         text=True,
@@ -176,16 +188,16 @@ def test_what_make_runs(target: str, command: str) -> None:
 
 
 @pytest.mark.parametrize("block", [block for block in TO_BE_RUN if block.first_line.startswith(EXPORT)])
-def test_a_connection_that_is_shown_is_one(block: Block, tmp_path: Path) -> None:
+def test_shown_connections_are_valid(block: Block, tmp_path: Path) -> None:
     (tmp_path / "shop" / "home").mkdir(parents=True)
     (tmp_path / "shop" / "home" / "api_key").write_text("KEY\n")
     show = f"{sys.executable} -c 'import os; print(os.environ[\"AIRFLOW_CONN_DATAPIPE_DEFAULT\"])'"
-    said = bash(f"{block.text}\n{show}", tmp_path, os.environ)
-    connection = Connection.from_json(said)
+    output = bash(f"{block.text}\n{show}", tmp_path, os.environ)
+    connection = Connection.from_json(output)
     assert connection.conn_type == "datapipe"
     assert base_url(connection) in ("https://api.example.com", "http://127.0.0.1:8484")
     assert connection.password == "KEY"
-    assert json.loads(said).get("extra", {}).items() <= read_extra(connection).model_dump().items()
+    assert json.loads(output).get("extra", {}).items() <= read_extra(connection).model_dump().items()
 
 
 def test_service_of_the_readme_starts_empty() -> None:
@@ -201,7 +213,7 @@ def test_service_of_the_readme_starts_empty() -> None:
 
 
 @pytest.mark.slow
-def test_five_minutes_lead_to_the_rows() -> None:
+def test_getting_started_page_leads_to_the_rows() -> None:
     page = [block for block in blocks() if block.page == "docs/getting_started.md"]
     install, folder, init, serve, export, run, poll, _ = (
         block.text.strip() for block in page if block.language == "sh"
@@ -212,10 +224,10 @@ def test_five_minutes_lead_to_the_rows() -> None:
     with Workspace("datapipe-docs-") as workspace:
         here = workspace.path
         env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
-        # What the page does not say is not there, and what it leaves to `~` can be told.
+        # Only the environment that the page describes. The default Airflow home would be in this folder.
         env["HOME"] = str(here)
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-        # It starts many programs, which start faster compiled.
+        # Many processes start faster with compiled files.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
 
         bash(folder, here, env)
@@ -223,14 +235,14 @@ def test_five_minutes_lead_to_the_rows() -> None:
             if block.file:
                 (here / block.file).write_text(block.text)
         bash(init, here, env)
-        # The page's port may be busy here.
+        # The port of the page may be in use.
         command = f"exec {serve} --port {port.number}"
         service = workspace.start("serve", ["bash", "-c", command], env=env)
         ready = f"datapipe-local is ready at http://127.0.0.1:{port.number}"
         assert f"`{ready}`".replace(str(port.number), "8484") in pages()["docs/getting_started.md"]
         wait_for("it says so", lambda: ready in service.tail(), limit=30, watch=[service])
-        said = bash(f"{export.replace('8484', str(port.number))}\n{run} 2>&1", here, env)
-        assert "state=success" in said, said[-3000:]
+        output = bash(f"{export.replace('8484', str(port.number))}\n{run} 2>&1", here, env)
+        assert "state=success" in output, output[-3000:]
         assert (here / "shop/airflow/airflow.db").exists()
         assert not (here / "airflow").exists()
         (shown,) = [block.text for block in page if block.language == "text"]
@@ -258,24 +270,24 @@ def check_queries_of_the_local_service(folder: Path, env: Mapping[str, str]) -> 
     assert bash(queries, folder, env) == f"{table}name\nAda\n"
 
 
-def test_the_extras_of_the_readme_are_those_there_are() -> None:
+def test_extras_of_the_readme_are_complete() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     install = pages()["README.md"].partition("## Install")[2].partition("\n## ")[0]
-    # The other two are for those who work on this project.
+    # The other two extras are for contributors.
     assert set(re.findall(r"^\| `(\w+)` \|", install, re.MULTILINE)) == extras.keys() - {"dev", "docs"}
 
 
-def test_the_default_port_is_the_one_that_the_page_tells(tmp_path: Path) -> None:
+def test_default_port_is_that_of_the_page(tmp_path: Path) -> None:
     with socket.socket() as probe:
-        # Taken by us or by somebody else: either way the refusal names it.
+        # The port is in use, either by this socket or by another process.
         with suppress(OSError):
             probe.bind(("127.0.0.1", 8484))
             probe.listen()
         command = [sys.executable, "-m", "datapipe_local"]
         home = ["--home", str(tmp_path / "home")]
-        subprocess.run([*command, "init", *home], check=True, capture_output=True)  # noqa: S603
-        refused = subprocess.run([*command, "serve", *home], check=False, capture_output=True, text=True, timeout=30)  # noqa: S603
+        subprocess.run([*command, "init", *home], check=True, capture_output=True)  # noqa: S603 - command of this project
+        refused = subprocess.run([*command, "serve", *home], check=False, capture_output=True, text=True, timeout=30)  # noqa: S603 - command of this project
     assert "Port 8484 of 127.0.0.1 is in use" in refused.stderr
 
 
@@ -291,19 +303,19 @@ def seed_fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         yield f"{prefix}*"
 
 
-def test_the_table_of_the_seed_is_complete() -> None:
+def test_table_of_seed_fields_is_complete() -> None:
     table = pages()["docs/local.md"].partition("## The seed")[2].partition("### Sources")[0]
     reported = re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)
     assert sorted(reported) == sorted(seed_fields(Seed))
 
 
 @pytest.mark.parametrize("model", [CsvOptions, JsonLinesOptions, ParquetOptions, FileOrigin])
-def test_the_options_of_files_are_complete(model: type[BaseModel]) -> None:
+def test_options_of_source_files_are_documented(model: type[BaseModel]) -> None:
     sources = pages()["docs/local.md"].partition("### Sources")[2].partition("### Destinations")[0]
     assert {name for name in model.model_fields if f"`{name}`" not in sources} == set()
 
 
-def test_the_endpoints_that_are_not_there_are_listed() -> None:
+def test_missing_endpoints_are_listed() -> None:
     def shape(method: str, path: str) -> tuple[str, str]:
         return method, re.sub(r"\{\w+\}", "{}", path)
 
@@ -322,18 +334,18 @@ def test_the_endpoints_that_are_not_there_are_listed() -> None:
             assert answer.json().keys() == {"error_code", "message"}
 
 
-def test_the_codes_of_errors_are_listed() -> None:
+def test_error_codes_are_listed() -> None:
     source = Path(errors.__file__).parents[1]
     code = re.compile(r'(?:error_code|default_code) ?= ?"(\w+)"')
-    # The control plane is not the interface's.
+    # The control plane is not part of the interface.
     files = [file for file in source.rglob("*.py") if file.parent.name != "control"]
     used = {found for file in files for found in code.findall(file.read_text())}
     (row,) = re.findall(r"^\| The values of `error_code`: (.*?)\. \|", pages()["docs/differences.md"], re.MULTILINE)
-    # Not raised by us: the framework's answer to a wrong method.
+    # The framework responds to a wrong method with this code.
     assert set(re.findall(r"`(\w+)`", row)) == used | {"method_not_allowed"}
 
 
-def test_every_difference_has_its_source() -> None:
+def test_each_difference_has_a_source() -> None:
     rows = re.findall(r"^\| (.*) \|$", pages()["docs/differences.md"].partition("## The seed")[0], re.MULTILINE)
     reported = [row.rsplit(" | ", 1)[-1] for row in rows if not row.startswith(("Behavior", "Not implemented"))]
     assert len(reported) > 60

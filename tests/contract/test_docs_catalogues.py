@@ -1,4 +1,4 @@
-"""Tests that lists in the docs are complete: errors, exit statuses, outcomes, failures and tests, pictures."""
+"""Tests that lists in the docs are complete: errors, exit statuses, outcomes, tests of failures, and pictures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.documents import ROOT, pages
 
 DOCS = ROOT / "docs"
 SCREENSHOT_WIDTH = 1280
-#: Bytes; a page loads several.
+#: Limit in bytes, because a page loads several screenshots.
 LARGEST_SCREENSHOT = 120_000
 SHORTEST_DESCRIPTION = 30
 
@@ -45,20 +45,20 @@ def first_cells(page: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("generators")
-def test_every_class_of_errors_has_its_cause_and_its_cure() -> None:
+def test_each_error_class_has_a_cause_and_a_cure() -> None:
     there = generator("generate_messages").errors()
     reported = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\|$", pages()["docs/errors.md"], re.MULTILINE)
     names = [name for name, *_ in reported]
     assert len(names) == len(set(names))
     from_airflow = {"AirflowTaskTimeout", "AirflowSensorTimeout", "AirflowSkipException", "AirflowFailException"}
     assert set(names) - from_airflow == there.keys()
-    # Only what is never raised itself needs no cure.
+    # Only base classes, which are never raised, have no cure.
     without_cure = {name for name, _, cure in reported if not cure}
     assert without_cure == {name for name, cause, _ in reported if cause.startswith("Base class of")}
 
 
 @pytest.mark.usefixtures("generators")
-def test_what_users_never_meet_is_there_and_no_error_of_a_run() -> None:
+def test_internal_errors_exist_and_are_no_run_errors() -> None:
     messages = generator("generate_messages")
     source = "\n".join(file.read_text() for file in (ROOT / "src/airflow_provider_datapipe").rglob("*.py"))
     assert [name for name in messages.INTERNAL if f"class {name}(" not in source] == []
@@ -66,7 +66,7 @@ def test_what_users_never_meet_is_there_and_no_error_of_a_run() -> None:
 
 
 @pytest.mark.usefixtures("generators")
-def test_messages_are_found_in_the_code() -> None:
+def test_generator_finds_the_messages_in_the_code() -> None:
     messages = generator("generate_messages").messages()
     assert "There is no API key: set it as the connection's password." in messages["ConfigurationError"]
     (canceled,) = messages["RunCanceledError"]
@@ -76,18 +76,18 @@ def test_messages_are_found_in_the_code() -> None:
     assert "Port … of … is in use: choose another --port, or 0 for a free one." in local["SetupError"]
 
 
-def test_every_exit_status_is_told() -> None:
+def test_exit_statuses_are_documented() -> None:
     table = pages()["docs/errors.md"].partition("## Exit statuses")[2].partition("\n## ")[0]
     provider, local = table.split("| `datapipe-local` |")
     reported = [set(map(int, re.findall(r"\| (\d+) \|", part))) for part in (provider, f"|{local}")]
     interrupted = 130
-    assert reported[0] == {command.DONE, command.REFUSED, command.MISSPELT, command.DIFFERS, interrupted}
+    assert reported[0] == {command.DONE, command.FAILED, command.INVALID_ARGUMENTS, command.DIFFERS, interrupted}
     refused, misspelt = 1, 2
     of_status = {status.RUNNING, status.NOT_RUNNING, status.NOT_ANSWERING}
     assert reported[1] == {refused, misspelt, *of_status, interrupted}
 
 
-def test_every_field_of_the_connection_is_told() -> None:
+def test_connection_fields_are_documented() -> None:
     page = pages()["docs/connection.md"]
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) ?\|", page, re.MULTILINE))
     assert rows.keys() == CONNECTION_FIELDS.keys()
@@ -98,17 +98,17 @@ def test_every_field_of_the_connection_is_told() -> None:
         ), name
 
 
-def test_every_status_is_told_with_its_outcome() -> None:
+def test_statuses_are_documented_with_their_outcomes() -> None:
     table = pages()["docs/runs.md"].partition("## Outcomes")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| `(\w+)` \|", table, re.MULTILINE)
     alone = [(words, meaning) for words, meaning in rows if "with failed rows" not in words]
     reported = {word: meaning for words, meaning in alone for word in re.findall(r"`([A-Z_]+)`", words)}
-    # A slice is followed, by the kind of run that has slices.
+    # Another run follows a slice.
     assert reported == {**outcome._KNOWN, "CHUNK_COMPLETED": "running"}
     assert {meaning for _, meaning in rows} == {*outcome.Outcome} - {"skipped"}
 
 
-def test_every_failure_has_tests() -> None:
+def test_each_failure_has_tests() -> None:
     tests: dict[str, list[str]] = yaml.safe_load((ROOT / "tests/contract/failures.yaml").read_text())
     rows = re.findall(r"^\| (.*?) \|", pages()["docs/failures.md"], re.MULTILINE)
     assert [row for row in rows if row not in ("Failure", "Event in the service", "Event")] == list(tests)
@@ -120,7 +120,7 @@ def test_every_failure_has_tests() -> None:
 
 
 @pytest.mark.usefixtures("generators")
-def test_every_picture_is_drawn_and_loads_nothing() -> None:
+def test_pictures_are_generated_and_load_nothing() -> None:
     pictures = generator("pictures")
     drawn = set(pictures.FOLDER.glob("*.svg"))
     assert {file.name for file in pictures.sources()} == {file.name for file in drawn}
@@ -134,21 +134,21 @@ def test_screenshots_are_used_described_and_small() -> None:
     used = re.findall(r"^!\[([^\]]*)\]\(pictures/(\w+\.png)\)$", "\n".join(pages().values()), re.MULTILINE)
     assert sorted(name for _, name in used) == sorted(files)
     for text, name in used:
-        # The width follows the signature, and the length and the type of the first chunk.
+        # In a PNG file, the width follows the signature, and the length and type of the first chunk.
         assert int.from_bytes(files[name][16:20]) == SCREENSHOT_WIDTH, name
         assert len(files[name]) < LARGEST_SCREENSHOT, name
         assert len(text) >= SHORTEST_DESCRIPTION, name
 
 
 @pytest.mark.usefixtures("generators")
-def test_a_name_in_a_docstring_has_to_mean_something() -> None:
+def test_names_in_docstrings_are_resolved() -> None:
     references = generator("references")
     module = "airflow_provider_datapipe.operators.elt_syncs"
     for name, means, may_stay in (
         ("Context", "airflow.sdk.Context", True),
         ("timedelta", "datetime.timedelta", True),
         ("SyncResult", "airflow_provider_datapipe.runs.sync.SyncResult", True),
-        # Ours, and to be documented.
+        # A class of this project, which must be documented.
         ("DatapipeRunOperator", "airflow_provider_datapipe.operators.base.DatapipeRunOperator", False),
     ):
         assert references.full_name(name, module) == means
@@ -156,12 +156,12 @@ def test_a_name_in_a_docstring_has_to_mean_something() -> None:
         assert references.may_stay_text(means) == may_stay
     assert not references.is_there(references.full_name("Nobody", module))
     assert not references.is_there("airflow_provider_datapipe.runs.nothing")
-    # What need not be documented is there.
+    # All undocumented names exist.
     assert [name for name in references.NOT_DOCUMENTED if not references.is_there(name)] == []
 
 
 @pytest.mark.usefixtures("generators")
-def test_the_reference_has_what_dags_import() -> None:
+def test_reference_contains_the_public_classes() -> None:
     reference = generator("generate_reference")
     text = "".join(map(reference.text, reference.PAGES.values()))
     assert [name for name in reference.INTERNAL if not reference.is_module(name)] == []
@@ -180,17 +180,17 @@ def test_the_reference_has_what_dags_import() -> None:
 
 
 @pytest.mark.usefixtures("generators")
-def test_the_reference_has_every_option_of_every_command() -> None:
+def test_reference_contains_all_commands_and_options() -> None:
     text = generator("generate_cli").page()
     for option in ("--delete-orphans", "--check", "--memory-limit SIZE", "--table-format {parquet,csv}"):
         assert f"``{option}``" in text
     for name in ("datapipe plan", "datapipe schema", "datapipe-local serve", "datapipe-local export"):
         assert f"\n{name}\n~" in text
     assert "%(" not in text
-    assert "Exit status: 0 nothing to do, 3 something to do" in text
+    assert "Exit status: 0 no differences, 3 differences" in text
 
 
-#: Which tests run the files that pages include, by the beginning of their paths.
+#: Tests of the files that pages include, by the start of their paths.
 INCLUDED = {
     "docs/migration/": "tests/contract/test_docs_pages.py",
     "example_dags/flights_follow_up.py": "tests/system/test_examples.py",
@@ -208,19 +208,19 @@ def included() -> list[str]:
 
 
 @pytest.mark.parametrize("file", included())
-def test_what_a_page_includes_is_run_by_a_test(file: str) -> None:
+def test_included_files_have_tests(file: str) -> None:
     (test,) = {test for begin, test in INCLUDED.items() if file.startswith(begin)}
     text = (ROOT / test).read_text()
     path = Path(file)
     assert path.suffix != ".py" or path.stem in text, f"{test} does not run {file}"
 
 
-def test_no_page_has_code_that_it_could_include() -> None:
-    # What is included is there once.
+def test_pages_repeat_no_included_code() -> None:
+    # Code of included files is not repeated in pages.
     files = {(ROOT / file).read_text().strip() for file in included()}
     assert [page for page, text in pages().items() for code in files if code in text] == []
 
 
-def test_every_link_has_a_text() -> None:
-    # Sphinx would fill it in; GitHub shows nothing.
+def test_links_have_a_text() -> None:
+    # Sphinx would insert a text, but GitHub shows none.
     assert [page for page, text in pages().items() if "[](" in text] == []

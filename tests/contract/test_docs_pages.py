@@ -1,4 +1,4 @@
-"""Tests that the examples of the docs do as their pages say, against one local service."""
+"""Tests of the examples in the docs against one local service."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.contract.seeds import (
     transform,
 )
 from tests.support.airflow_versions import IMPORT_DAG_BAG
-from tests.support.documents import ROOT, pages
+from tests.support.documents import ROOT, names_of, pages
 from tests.support.local_service import LocalService
 from tests.support.shell import bash
 from tests.support.tasks import Memory, run
@@ -67,7 +67,7 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def changes_tasks(module: str, **dag_arguments: Any) -> dict[str, Any]:
-    """Return the tasks of the block of docs/changes.md that begins with the import of a module."""
+    """Return the tasks of the block of docs/changes.md that starts with the import of a module."""
     begin = f"from airflow_provider_datapipe.operators.{module} import "
     return page_tasks(
         (block for block in page_blocks("changes.md") if block.first_line.startswith(begin)), **dag_arguments
@@ -75,7 +75,7 @@ def changes_tasks(module: str, **dag_arguments: Any) -> dict[str, Any]:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return the environment of a user whose programs are those of this environment."""
+    """Return environment variables of a user, with the programs of this environment."""
     unwanted = ("AIRFLOW__", "AIRFLOW_HOME", "DATAPIPE", "PYTEST", "PYTHONDONTWRITEBYTECODE")
     env = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     return env | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"} | more
@@ -115,7 +115,7 @@ def test_changes_of_reverse_etl_and_custom_reports() -> None:
     assert [one["action"] for one in reported["reports"]] == ["created", "failed"]
     assert reported["reports"][0]["source_stream_name"] == "big_orders"
     assert [one["action"] for one in run(reports)["reports"]] == ["none", "failed"]
-    # Without that tolerance it is a failure, and told all the same.
+    # Without tolerated errors the task fails, but still returns its result.
     reports.tolerated_errors = []
     with pytest.raises(Exception, match="1 of 2 custom reports were not created: 'Big Orders' of ELT sync gone"):
         run(reports, memory)
@@ -140,7 +140,7 @@ def test_changes_of_transforms_and_queries(tmp_path: Path) -> None:
     assert (daily["kind"], daily["status"], daily["outcome"]) == ("transform", "completed", "succeeded")
     again = run(transforms["daily"])
     assert (again["action"], again["changed"], again["published"]) == ("none", False, False)
-    # A run of an earlier day that is cleared, or a backfill, leaves it as it is.
+    # A DAG run of an earlier day does not change the transform.
     earlier = run(tasks("transform_folders", ds="2026-01-01")["daily"])
     assert (earlier["action"], earlier["published"]) == ("none", False)
     assert run(transforms["models"])["transforms"]["sales/orders"]["result"] == "created"
@@ -162,7 +162,7 @@ def test_runs_of_every_kind(service: LocalService, folder: Path) -> None:
     streams = {name: each["outcome"] for name, each in done["all_streams"]["streams"].items()}
     assert streams == {"orders": "succeeded", "people": "succeeded", "gone": "failed"}
     assert done["two_streams"]["streams"].keys() == {"orders", "people"}
-    # One for each of the tasks that load it: orders, by_name, reload, all_streams, two_streams.
+    # One run for each task that loads the stream: orders, by_name, reload, all_streams, two_streams.
     assert len([each for each in service.journal_runs("shop.orders") if each["trigger"] == "request"]) == 5
     assert done["retry_timeouts"]["details"]["failed_records"] == 0
     assert json.loads((folder / "out" / "adults.jsonl").read_text()) == {"id": 1}
@@ -170,9 +170,7 @@ def test_runs_of_every_kind(service: LocalService, folder: Path) -> None:
 
 def names_of_hook_page(file: str) -> dict[str, Any]:
     (block,) = (block for block in page_blocks("hook.md") if block.file == file)
-    names: dict[str, Any] = {}
-    exec(block.text, names)  # noqa: S102 - our own docs
-    return names
+    return names_of(block.text)
 
 
 def test_tasks_with_the_hook() -> None:
@@ -198,8 +196,7 @@ def test_coroutines_with_the_hook() -> None:
 
 def test_introduction_of_the_interface() -> None:
     (code,) = re.findall(r"```python\n(.*?)```", pages()["docs/interface_introduction.md"], re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102 - our own docs
+    names = names_of(code)
     assert (names["transform"].name, names["transform"].sql_template) == ("orders", "SELECT 1")
 
 
@@ -207,14 +204,14 @@ def test_page_lists_all_public_methods_of_the_hook() -> None:
     table = pages()["docs/hook.md"].partition("| Method |")[2].partition("\n\n")[0].splitlines()[2:]
     cells = [row.removeprefix("| ").partition("|")[0].replace("await ", "") for row in table]
     names = {name.partition("(")[0] for cell in cells for name in cell.split("`") if "(" in name}
-    # What operators and triggers use, and Airflow.
+    # Methods for operators, triggers and Airflow.
     inner = {"run", "run_concurrently", "aget_settings", "test_connection"}
     there = {name for name, each in vars(DatapipeHook).items() if callable(each) and not name.startswith("_")}
     assert names == there - inner
 
 
 MIGRATION_DAGS = ("http_operator", "poller", "moved")
-#: Each of them once as it is, and once where the answer to the request for a run is lost.
+#: Each example runs once normally, and once with a lost response to the request for a run.
 RUN_ALL = """
 import json, sys
 import httpx
@@ -263,7 +260,7 @@ def test_migration_before_and_after(service: LocalService, tmp_path: Path, monke
         "http_operator": ["success", 1],
         "poller": ["success", 1],
         "moved": ["success", 1],
-        # The run was carried out, and the task has failed: its retry starts another.
+        # The run was executed and the task has failed, so the retry starts another run.
         "http_operator lost": ["failed", 1],
         "poller lost": ["failed", 1],
         "moved lost": ["success", 1],
@@ -325,7 +322,7 @@ def test_commands_of_the_workspace_page(workspace: Path) -> None:
     (block,) = page_blocks("workspace.md", "sh")
     said = bash(f"( {block.text} ) 2>&1", workspace.parent, environment(SHOP_TOKEN=SECRET))
     assert "5 to create." in said
-    # The others are not in the file.
+    # The other resources are not in the file.
     assert "5 created, 3 unchanged." in said
     assert said.endswith("Nothing to do.\n")
     assert SECRET not in said
@@ -346,7 +343,7 @@ def test_tasks_of_the_workspace_page_plan_and_apply(workspace: Path) -> None:
     plan = run(drift)
     assert (plan["changed"], plan["counts"]["create"]) == (True, 5)
     drift.fail_on_changes, memory = "True", Memory()
-    with pytest.raises(PlanNotEmptyError, match=r"workspace.yaml says: 5 things differ"):
+    with pytest.raises(PlanNotEmptyError, match=r"does not match .*workspace.yaml: 5 resources differ"):
         run(drift, memory)
     assert memory.pushed["return_value"] == plan
     report = run(apply)
@@ -360,7 +357,7 @@ def test_tasks_of_the_workspace_page_plan_and_apply(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("token", "error"),
     [
-        # As a DAG makes it that renders native objects.
+        # Native rendering turns the text into a number.
         (20261122, None),
         (2.5, r"environment\['SHOP_TOKEN'\] must be a text, not float"),
         (None, "the environment variable SHOP_TOKEN is not set"),
@@ -380,7 +377,9 @@ def test_failed_workspace_task_has_its_report(workspace: Path) -> None:
     apply = workspace_tasks(workspace)["apply"]
     workspace.write_text(workspace.read_text().replace("- orders", "- nothing"))
     memory = Memory()
-    with pytest.raises(NotAppliedError, match=r"1 thing failed. elt_stream raw_shop.nothing: .*the source offers no"):
+    with pytest.raises(
+        NotAppliedError, match=r"1 resource failed. elt_stream raw_shop.nothing: .*the source offers no"
+    ):
         run(apply, memory)
     assert memory.pushed["return_value"]["counts"]["created"] == 4
     apply.environment = None

@@ -40,13 +40,13 @@ def build(name: str, *, all_of_them: bool) -> tuple[dict[str, Any], Request[Any]
     return given, FUNCTIONS[name](**given)
 
 
-def test_every_endpoint_is_there_and_no_other() -> None:
+def test_endpoints_are_those_of_the_interface() -> None:
     assert sorted(NAMES) == sorted(row.name for row in ROWS)
     assert len(NAMES) == len(ENDPOINTS) == len(ROWS) == 71
 
 
 @every_row
-def test_an_endpoint_takes_what_its_row_says(row: Row) -> None:
+def test_parameters_and_body_of_each_endpoint(row: Row) -> None:
     _, request = build(NAMES[row.name], all_of_them=True)
     assert {name for name, _ in request.query} == row.query.keys()
     assert (request.body is not None) == (row.body != "none")
@@ -56,7 +56,7 @@ def test_an_endpoint_takes_what_its_row_says(row: Row) -> None:
 
 
 @every_row
-def test_an_endpoint_reads_the_answer_that_its_row_says(row: Row) -> None:
+def test_answer_type_of_each_endpoint(row: Row) -> None:
     answer: Any = ENDPOINTS[NAMES[row.name]].answer
     is_page = answer is not NO_CONTENT and issubclass(answer, Page)
     kinds = {"nothing": answer is NO_CONTENT, "list": is_page and issubclass(answer, ListOrPage), "page": is_page}
@@ -64,20 +64,20 @@ def test_an_endpoint_reads_the_answer_that_its_row_says(row: Row) -> None:
 
 
 @every_row
-def test_an_endpoint_documents_the_errors_of_its_row(row: Row) -> None:
+def test_endpoint_functions_document_their_errors(row: Row) -> None:
     documentation = inspect.getdoc(FUNCTIONS[NAMES[row.name]]) or ""
     raised = set(re.findall(r"^:raises (\w+):", documentation, re.MULTILINE))
     assert {ERRORS[status].__name__ for status in row.errors} <= raised <= {error.__name__ for error in ERRORS.values()}
 
 
 @every_row
-def test_only_what_changes_nothing_is_a_read(row: Row) -> None:
+def test_only_reading_endpoints_are_marked_as_reads(row: Row) -> None:
     reads = row.method == "GET" or row.name == "POST /reverse_etl_syncs/settings_schema"
     assert (ENDPOINTS[NAMES[row.name]].repeat is Repeat.READ) == reads
 
 
 @every_endpoint
-def test_every_argument_arrives(name: str) -> None:
+def test_each_argument_is_sent(name: str) -> None:
     given, request = build(name, all_of_them=True)
     body = {} if request.body is None else request.body.as_json()
     sent = {quote(str(value), safe="") for value in given.values()} & set(request.path.split("/"))
@@ -88,7 +88,7 @@ def test_every_argument_arrives(name: str) -> None:
 
 
 @every_endpoint
-def test_every_endpoint_and_its_arguments_are_documented(name: str) -> None:
+def test_endpoints_and_their_arguments_are_documented(name: str) -> None:
     documentation = inspect.getdoc(FUNCTIONS[name]) or ""
     documented = re.findall(r"^:param (\w+):", documentation, re.MULTILINE)
     assert documented == list(inspect.signature(FUNCTIONS[name]).parameters)
@@ -102,7 +102,7 @@ def test_every_endpoint_and_its_arguments_are_documented(name: str) -> None:
         assert f" | `{error}` | " in section
 
 
-def test_the_committed_page_is_the_generated_one() -> None:
+def test_committed_page_is_up_to_date() -> None:
     assert generate_interface.page() == PAGE, "`make docs` generates docs/interface.md: commit it"
 
 
@@ -126,7 +126,7 @@ def test_references_in_docstrings_resolve() -> None:
     assert {file.name: wrong for file, names in found.items() if (wrong := set(names) - targets)} == {}
 
 
-def test_docstrings_refer_to_no_other_page_of_the_name() -> None:
+def test_docstrings_use_the_full_path_of_the_page() -> None:
     lines = [
         f"{file.name}: {line.strip()}"
         for file in (ROOT / "src").rglob("*.py")
@@ -139,7 +139,7 @@ def test_docstrings_refer_to_no_other_page_of_the_name() -> None:
 for _module in pkgutil.iter_modules(models.__path__, f"{models.__name__}."):
     importlib.import_module(_module.name)
 
-#: Fields that the descriptions of the interface name, and its schemas do not.
+#: Fields from the descriptions of the interface that are missing in its schemas.
 BEYOND = {
     "EltStreamDto": {"sync_interval"},
     "TransformDto": {"cron_expression", "rebuild_trigger"},
@@ -154,7 +154,7 @@ def below(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
         yield from below(model)
 
 
-#: The models by the names of the schemas that their docstrings name.
+#: Models by the schema names in their docstrings.
 MODELS = {
     schema: model
     for base in (Answer, Body)
@@ -173,7 +173,7 @@ def enum_in(annotation: Any) -> type[StrEnum]:
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
-def test_a_model_has_the_fields_of_its_schema(schema: str) -> None:
+def test_models_have_the_fields_of_their_schemas(schema: str) -> None:
     fields = {
         field.serialization_alias or field.alias or name: field for name, field in MODELS[schema].model_fields.items()
     }
@@ -186,14 +186,14 @@ def test_a_model_has_the_fields_of_its_schema(schema: str) -> None:
             assert set(enum_in(fields[name].annotation)) == set(values.split("|")), name
 
 
-def test_the_abilities_of_integrations() -> None:
+def test_values_of_integration_abilities() -> None:
     assert set(IntegrationAbility) == {"EltSource", "ReverseEtlDestination"}
 
 
 @pytest.mark.parametrize("schema", [name for name, model in MODELS.items() if issubclass(model, Answer)])
-def test_the_page_has_the_fields_of_a_response(schema: str) -> None:
+def test_page_contains_the_fields_of_responses(schema: str) -> None:
     title = f"\n({generate_interface.anchor('fields', MODELS[schema].__name__)})=\n"
-    # Bodies of errors are in the introduction.
+    # The introduction describes the bodies of errors.
     section = PAGE if issubclass(MODELS[schema], ErrorAnswer) else PAGE.partition(title)[2].partition("\n(")[0]
     for name in re.findall(r"(\w+)(?:!|=\S+)*(?:\s|$)", SCHEMAS[schema]):
         assert f"`{name}`" in section

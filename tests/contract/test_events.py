@@ -1,4 +1,4 @@
-"""Tests of the events of every event trigger against the local service, for finished runs."""
+"""Tests of all event triggers against the local service: events of finished runs."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ async def watched(trigger: Any, service: LocalService, pattern: str) -> AsyncIte
 @pytest.mark.parametrize(
     "what", [{"stream_id": "s1"}, {"sync_id": "sync"}, {"stream_id": "s1", "sync_id": "sync"}], ids=str
 )
-async def test_a_stream(what: dict[str, Any], service: LocalService) -> None:
-    service.runs({"resources": {"s1": {"outcomes": [{}, {"fail": "told to"}, {"chunks": 2}]}}})
+async def test_events_of_a_stream(what: dict[str, Any], service: LocalService) -> None:
+    service.runs({"resources": {"s1": {"outcomes": [{}, {"fail": "planned failure"}, {"chunks": 2}]}}})
     ask(service, "/elt_streams/s1/request_run")
     await asyncio.to_thread(
         wait_for, "a run is over", lambda: any(run["finished_at"] for run in service.journal_runs("s1")), limit=30
@@ -93,7 +93,7 @@ async def test_a_stream(what: dict[str, Any], service: LocalService) -> None:
     assert {payload["resource_id"] for payload in reported} == {"s1"}
     assert [payload["outcome"] for payload in reported] == ["failed", "succeeded"]
     assert reported[0]["run_id"] == runs[1]["run_id"]
-    # The load that went on in slices is told with its last run, and all its rows.
+    # A load in slices has one event, with its last run and all rows.
     assert len(slices) == 2
     assert reported[1]["run_id"] == runs[-1]["run_id"]
     assert reported[1]["rows_synced"] >= 2
@@ -101,7 +101,7 @@ async def test_a_stream(what: dict[str, Any], service: LocalService) -> None:
 
 
 @pytest.mark.parametrize("orchestration_id", [None, "o1"])
-async def test_an_orchestration(orchestration_id: str | None, service: LocalService) -> None:
+async def test_events_of_orchestrations(orchestration_id: str | None, service: LocalService) -> None:
     trigger = OrchestrationRunEventTrigger(orchestration_id, **CONNECTION)
     async with watched(trigger, service, "/orchestration_runs") as event:
         ask(service, "/orchestrations/o0/request_run")
@@ -114,7 +114,7 @@ async def test_an_orchestration(orchestration_id: str | None, service: LocalServ
     assert payload["duration"] >= 0
 
 
-async def test_a_reverse_etl_run(service: LocalService) -> None:
+async def test_event_of_a_reverse_etl_run(service: LocalService) -> None:
     async with watched(ReverseEtlRunEventTrigger("numbers", **CONNECTION), service, "/reverse_etl_sync_runs") as event:
         ask(service, "/reverse_etl_syncs/numbers/request_run")
         payload = await event()
@@ -123,9 +123,9 @@ async def test_a_reverse_etl_run(service: LocalService) -> None:
     assert (payload["outcome"], payload["rows_synced"], payload["rows_failed"]) == ("succeeded", 5, 0)
 
 
-async def test_a_materialization(service: LocalService) -> None:
+async def test_events_of_a_materialization(service: LocalService) -> None:
     trigger = TransformMaterializationEventTrigger("numbers", outcomes=ANY, **CONNECTION)
-    # What the seed has published is still being built.
+    # The table of the seed is still being built.
     with httpx.Client(base_url=service.base_url, headers=service.headers, trust_env=False) as client:
         wait_for(
             "the seed's table is built",
@@ -135,23 +135,23 @@ async def test_a_materialization(service: LocalService) -> None:
     async with watched(trigger, service, "/transforms/*") as event:
         ask(service, "/transforms/numbers/publish")
         payload = await event()
-        service.runs({"resources": {"numbers": {"outcomes": [{"fail": "told to"}]}}})
+        service.runs({"resources": {"numbers": {"outcomes": [{"fail": "planned failure"}]}}})
         ask(service, "/transforms/numbers/publish")
         failed = await event()
     assert (payload["kind"], payload["resource_id"], payload["outcome"]) == ("transform", "numbers", "succeeded")
-    assert (failed["outcome"], failed["error"]) == ("failed", "told to")
+    assert (failed["outcome"], failed["error"]) == ("failed", "planned failure")
     assert failed["finished_at"] > payload["finished_at"]
 
 
-async def test_failed_records(service: LocalService) -> None:
-    def there_are(count: int) -> None:
+async def test_event_of_failed_records(service: LocalService) -> None:
+    def set_count(count: int) -> None:
         rule = {"path": "/reverse_etl_failed_records/count", "rewrite": {"count": count}, "times": "always"}
         service.faults([rule])
 
     trigger = FailedRecordsEventTrigger("numbers", 10, **CONNECTION)
     async with watched(trigger, service, "/reverse_etl_failed_records/count") as event:
-        there_are(9)
-        there_are(12)
+        set_count(9)
+        set_count(12)
         payload = await event()
     assert payload == {
         "kind": "failed_records",

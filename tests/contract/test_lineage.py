@@ -1,4 +1,4 @@
-"""Tests of the OpenLineage events of tasks that ran on the local service."""
+"""Tests of OpenLineage events of tasks on the local service."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.contract.seeds import FILES, MODES, NIGHTLY, OUT, connect, elt_sync, 
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.raw_server import RawServer
-from tests.support.tasks import Memory, context_of, copy_of, first_event, stored_and_made_again
+from tests.support.tasks import Memory, context_of, copy_of, first_event, recreated_trigger
 
 FACET_SCHEMA = json.loads(
     (Path(airflow_provider_datapipe.lineage.__file__).parent / "service_runs.schema.json").read_text()
@@ -103,7 +103,7 @@ def service(running: LocalService) -> LocalService:
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service)
-    # Each test is another event.
+    # Each test stands for another event, with its own request budget.
     monkeypatch.setattr("airflow_provider_datapipe.lineage.asking._budgets", {})
 
 
@@ -115,7 +115,7 @@ def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
 
 
 def as_run(task: Any) -> Any:
-    """Run a task, and return the last object that ran, which the listener sees. A deferred task has several."""
+    """Run a task. Return the last of its objects, which the listener gets. A deferred task has several."""
     memory = Memory()
     method, arguments = "execute", dict[str, Any]()
     while True:
@@ -123,7 +123,7 @@ def as_run(task: Any) -> Any:
             getattr(task, method)(context_of(memory), **arguments)
         except TaskDeferred as deferral:
             method = deferral.method_name
-            arguments = {"event": asyncio.run(first_event(stored_and_made_again(deferral)))}
+            arguments = {"event": asyncio.run(first_event(recreated_trigger(deferral)))}
             task = copy_of(task)
         except DatapipeError:
             return task
@@ -179,7 +179,7 @@ def made_from(dataset: dict[str, Any]) -> dict[str, list[str]]:
 
 
 @MODES
-def test_streams(service: LocalService, *, deferrable: bool) -> None:
+def test_lineage_of_streams(service: LocalService, *, deferrable: bool) -> None:
     namespace = f"datapipe://{service.base_url.removeprefix('http://')}"
     task = EltSyncRunOperator(task_id="t", sync_id="shop", deferrable=deferrable)
     before = at_start(task)
@@ -202,7 +202,7 @@ def test_streams(service: LocalService, *, deferrable: bool) -> None:
 
 
 @MODES
-def test_transforms(*, deferrable: bool) -> None:
+def test_lineage_of_transforms(*, deferrable: bool) -> None:
     task = TransformPublishOperator(task_id="t", transform_id="totals", deferrable=deferrable)
     assert names(at_start(task)["inputs"]) == ["shop.orders", "shop.people"]
 
@@ -225,11 +225,11 @@ def test_transforms(*, deferrable: bool) -> None:
     }
 
 
-def test_what_is_built_again_is_the_sql_that_was_published() -> None:
+def test_lineage_of_a_rebuild_is_that_of_the_published_sql() -> None:
     arguments: dict[str, Any] = {"task_id": "t", "name": "edited", "folder_path": "core"}
     as_run(TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.orders}}", **arguments))
     draft = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", publish=False, **arguments)
-    # Nothing is built of it: what stands in the warehouse is the other SQL.
+    # The draft is not built: the table in the warehouse has the published SQL.
     for lineage in (at_start(draft), at_end(draft)):
         assert flow(lineage) == (["shop.people"], [])
         assert lineage["job_facets"]["sql"]["query"] == "SELECT id FROM shop.people"
@@ -239,11 +239,11 @@ def test_what_is_built_again_is_the_sql_that_was_published() -> None:
         assert flow(lineage) == (["shop.orders"], ["core.edited"])
 
     same = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", **arguments)
-    for _ in range(2):  # the second finds nothing to be done
+    for _ in range(2):  # the second task finds no difference
         assert flow(at_end(copy_of(same))) == (["shop.people"], ["core.edited"])
 
 
-def test_where_a_transform_moves_to_is_told_once_it_is_there() -> None:
+def test_renamed_transform_has_its_new_name_after_the_run() -> None:
     sql = "SELECT id FROM {{raw.shop.orders}}"
     as_run(TransformDeployOperator(task_id="t", name="before", folder_path="core", sql_template=sql))
     same: dict[str, Any] = {"task_id": "t", "transform_name": "before", "folder_path": "core"}
@@ -253,7 +253,7 @@ def test_where_a_transform_moves_to_is_told_once_it_is_there() -> None:
         assert names(at_end(task)["outputs"]) == [f"core.{new_name}"]
 
 
-def test_a_folder_of_transforms(tmp_path: Path) -> None:
+def test_lineage_of_a_folder_of_transforms(tmp_path: Path) -> None:
     (tmp_path / "one.sql").write_text("SELECT id FROM {{raw.shop.orders}}")
     sql = "SELECT id FROM {{model.many.NAME}}"
     for name, before in (("two", "one"), ("three", "two"), ("four", "three")):
@@ -263,7 +263,7 @@ def test_a_folder_of_transforms(tmp_path: Path) -> None:
 
 
 @MODES
-def test_reverse_etl(*, deferrable: bool) -> None:
+def test_lineage_of_reverse_etl(*, deferrable: bool) -> None:
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="spent", deferrable=deferrable)
     before, after = at_start(task), at_end(task)
     for each in (before, after):
@@ -275,7 +275,7 @@ def test_reverse_etl(*, deferrable: bool) -> None:
     assert rows(after["outputs"])["connections/out/people"] is not None
 
 
-def test_reverse_etl_of_a_table_of_a_source() -> None:
+def test_lineage_of_reverse_etl_of_a_source_table() -> None:
     with closing(DatapipeHook()) as hook:
         made = hook.send(
             reverse_etl_syncs.create(
@@ -293,7 +293,7 @@ def test_reverse_etl_of_a_table_of_a_source() -> None:
 
 @pytest.mark.slow
 @MODES
-def test_queries(*, deferrable: bool) -> None:
+def test_lineage_of_queries(*, deferrable: bool) -> None:
     sql = "SELECT count(*) AS n FROM {{raw.shop.orders}} -- {{raw.shop.people}}"
     task = QueryPreviewOperator(task_id="t", sql_template=sql, deferrable=deferrable)
     assert names(at_start(task)["inputs"]) == ["shop.orders"]
@@ -312,7 +312,7 @@ def test_queries(*, deferrable: bool) -> None:
 
 
 @pytest.mark.parametrize("operator", [QueryDecoratedOperator, CheckDecoratedOperator])
-def test_sql_that_a_function_returns_is_told_once_it_was_called(operator: Any) -> None:
+def test_returned_sql_is_reported_after_the_function_call(operator: Any) -> None:
     task = operator(task_id="t", python_callable=lambda: "SELECT count(*) AS n FROM {{raw.shop.orders}}")
     before = at_start(task)
     assert (before["inputs"], before["job_facets"]) == ([], {})
@@ -320,7 +320,7 @@ def test_sql_that_a_function_returns_is_told_once_it_was_called(operator: Any) -
 
 
 @MODES
-def test_failures_say_why(*, deferrable: bool) -> None:
+def test_lineage_of_failed_runs_contains_the_error(*, deferrable: bool) -> None:
     lineage = on_failure(EltSyncRunOperator(task_id="t", sync_id="broken", deferrable=deferrable))
     assert rows(lineage["outputs"])["broken.orders"] == 3
     assert "nowhere.csv" in lineage["run_facets"]["errorMessage"]["message"]
@@ -335,12 +335,12 @@ def test_failures_say_why(*, deferrable: bool) -> None:
     assert "error('not today')" in lineage["job_facets"]["sql"]["query"]
 
 
-def test_a_failure_before_the_run_gives_what_can_be_found_out() -> None:
+def test_lineage_of_a_failure_before_the_run_is_empty() -> None:
     lineage = on_failure(EltSyncRunOperator(task_id="t", sync_id="shop", streams=["orders", "no such"]))
     assert lineage == {"inputs": [], "outputs": [], "run_facets": {}, "job_facets": {}}
 
 
-def test_the_warehouse_can_be_named(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lineage_warehouse_sets_the_namespace(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service, lineage_warehouse="snowflake://org-acct/ANALYTICS")
     lineage = at_start(EltStreamRunOperator(task_id="t", stream_id="shop.orders"))
     assert [(each["namespace"], each["name"]) for each in lineage["outputs"]] == [
@@ -350,7 +350,7 @@ def test_the_warehouse_can_be_named(service: LocalService, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_requests_are_few(service: LocalService) -> None:
+def test_number_of_requests_for_lineage(service: LocalService) -> None:
     for task, before_run, after_run in (
         (EltSyncRunOperator(task_id="t", sync_id="shop"), 2, 1),
         (TransformPublishOperator(task_id="t", transform_id="totals"), 2, 4),
@@ -364,7 +364,7 @@ def test_requests_are_few(service: LocalService) -> None:
             assert len(service.journal_requests()) - before == most, (task, over)
 
 
-def test_what_fails_is_left_out_and_the_rest_is_told(service: LocalService, warned: Callable[[], int]) -> None:
+def test_failed_request_omits_only_its_part_of_the_lineage(service: LocalService, warned: Callable[[], int]) -> None:
     task = as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
     service.faults([{"path": "/transforms/{id}/schema", "status": 503}])
     try:
@@ -389,13 +389,13 @@ def silent(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[R
         yield server
 
 
-def test_a_service_that_is_silent_costs_one_time_out(silent: RawServer, warned: Callable[[], int]) -> None:
+def test_silent_service_costs_one_timeout(silent: RawServer, warned: Callable[[], int]) -> None:
     task = as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     task.datapipe_conn_id = "silent"
     lineage = reported(task.get_openlineage_facets_on_complete(None))
     assert silent.requests == 1
     assert lineage["outputs"] == []
-    # What the task itself knows is told all the same.
+    # The lineage contains the values that the task itself knows.
     assert len(lineage["run_facets"]["datapipe_runs"]["runs"]) == 2
     assert warned() == 1
 
@@ -404,7 +404,7 @@ def test_silent_service_costs_one_timeout_for_all_assets(silent: RawServer, warn
     assets = [elt_stream_asset(name, datapipe_conn_id="silent") for name in ("a", "b", "c")]
     assert [convert_asset_to_openlineage(asset, None) for asset in assets] == [None] * 3
     assert silent.requests == 1
-    # A task is another event, and its outlets are converted after it.
+    # A task is a new event. Airflow converts its outlets after it.
     EltStreamRunOperator(task_id="t", stream_id="a", datapipe_conn_id="silent").get_openlineage_facets_on_start()
     assert convert_asset_to_openlineage(assets[0], None) is None
     assert silent.requests == 2
@@ -412,7 +412,7 @@ def test_silent_service_costs_one_timeout_for_all_assets(silent: RawServer, warn
 
 
 @pytest.mark.parametrize(("host", "extra"), [("", {}), ("https://h.example", {"ca_bundle": "/no/such.pem"})])
-def test_a_connection_that_can_t_be_used_is_said_in_one_line(
+def test_unusable_connection_is_one_warning(
     service: LocalService, monkeypatch: pytest.MonkeyPatch, warned: Callable[[], int], host: str, extra: dict[str, Any]
 ) -> None:
     connect(monkeypatch, service, host=host, **extra)
@@ -420,7 +420,7 @@ def test_a_connection_that_can_t_be_used_is_said_in_one_line(
     assert warned() == 1
 
 
-def test_whatever_fails_about_an_asset_is_said_and_not_raised(
+def test_errors_of_asset_conversion_are_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: Any) -> Any:
@@ -432,7 +432,7 @@ def test_whatever_fails_about_an_asset_is_said_and_not_raised(
     assert "datapipe://datapipe_default/elt_streams/a" in caplog.text
 
 
-def test_a_file_that_is_pushed_to_a_webhook(
+def test_lineage_of_a_file_sent_to_a_webhook(
     service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     connection = {"conn_type": "datapipe_webhook", "host": f"{service.base_url}/webhooks/hooks"}
@@ -463,16 +463,16 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a collector of hook lineage, as in a deployment with a plugin that reads it."""
     from airflow.providers.common.compat import sdk
 
-    # Without a reader there is one of a class below it, which keeps nothing.
+    # Without a reader, Airflow uses a subclass that stores nothing.
     collector = type(sdk.get_hook_lineage_collector()).__mro__[1]()
     monkeypatch.setattr(sdk, "get_hook_lineage_collector", lambda: collector, raising=False)
     return collector
 
 
-def test_the_hook_tells_what_functions_run_with_it(service: LocalService, collector: Any) -> None:
+def test_hook_reports_runs_to_the_lineage_collector(service: LocalService, collector: Any) -> None:
     as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
     as_run(QueryPreviewOperator(task_id="t", sql_template="SELECT 1"))
-    # Operators tell more than that themselves.
+    # Operators report more detailed lineage themselves.
     assert not collector.has_collected
 
     hook = DatapipeHook()
@@ -495,8 +495,8 @@ def test_the_hook_tells_what_functions_run_with_it(service: LocalService, collec
     assert [each and each.name for each in datasets] == ["shop.orders", "core_daily.totals"]
 
 
-@since("3.2", "a collector that keeps nothing, whatever it is told")
-def test_without_a_reader_the_hook_tells_nothing(service: LocalService) -> None:
+@since("3.2", "a collector that stores nothing without a reader")
+def test_hook_reports_nothing_without_a_reader(service: LocalService) -> None:
     hook = DatapipeHook()
     hook.send(query_previews.create(sql_template="SELECT 1"))
     hook.close()
@@ -505,7 +505,7 @@ def test_without_a_reader_the_hook_tells_nothing(service: LocalService) -> None:
     assert not get_hook_lineage_collector().collected_assets.extra
 
 
-def test_what_can_t_be_told_does_not_fail_what_was_sent(
+def test_lineage_errors_do_not_fail_requests_of_the_hook(
     service: LocalService, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from airflow.providers.common.compat.lineage import hook as lineage_hook
@@ -530,12 +530,12 @@ def test_what_can_t_be_told_does_not_fail_what_was_sent(
         ("datapipe://no_such_connection_/elt_streams/shop.orders", None),
     ],
 )
-def test_assets_are_datasets(uri: str, name: str | None) -> None:
+def test_assets_are_converted_to_datasets(uri: str, name: str | None) -> None:
     dataset = convert_asset_to_openlineage(Asset(uri), None)
     assert (dataset and dataset.name) == name
 
 
-def test_an_orchestration_builds_what_is_published_and_no_draft() -> None:
+def test_lineage_of_an_orchestration_ignores_drafts() -> None:
     arguments: dict[str, Any] = {"task_id": "t", "name": "drafted", "folder_path": "core"}
     deployed = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.orders}}", **arguments)
     transform_id = deployed.execute(context_of(Memory()))["resource_id"]
@@ -549,7 +549,7 @@ def test_an_orchestration_builds_what_is_published_and_no_draft() -> None:
     assert "shop.people" not in names(lineage["inputs"])
 
 
-def test_an_orchestration_is_what_is_attached_to_it() -> None:
+def test_lineage_of_an_orchestration_has_attached_resources() -> None:
     with closing(DatapipeHook()) as hook:
         hook.send(elt_syncs.attach_orchestration("shop", orchestration_workflow_id="nightly"))
         hook.send(transforms.attach_orchestration("totals", orchestration_workflow_id="nightly"))

@@ -31,7 +31,7 @@ from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor, Re
 from tests.contract.seeds import FILES, MODES, NIGHTLY, connect, elt_sync
 from tests.support.airflow_versions import dag_serialization
 from tests.support.local_service import LocalService
-from tests.support.tasks import Memory, context_of, first_event, run, stored_and_made_again
+from tests.support.tasks import Memory, context_of, first_event, recreated_trigger, run
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +39,7 @@ HOST = "https://app.example.com"
 TEMPLATE = HOST + "/{resource}/{id}?from=airflow"
 KEY = DatapipeLink().xcom_key
 STREAM_KEYS = [StreamLink(position, "s").xcom_key for position in range(2)]
-#: No run is as late.
+#: Later than any run.
 FAR = "2100-01-01T00:00:00+00:00"
 WITHOUT = {"datapipe_conn_id": "without_link"}
 NIGHTLY_LATER = {"orchestration_name": "Nightly", "after": FAR}
@@ -53,7 +53,7 @@ SEED = {
 
 @pytest.fixture
 def memory(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    """Return the task state for a task whose connection has a link template. There are two others."""
+    """Return the task state of a task, and create three connections, the default one with a link template."""
     connect(monkeypatch, service, link=TEMPLATE)
     connect(monkeypatch, service, "with_runs", link=HOST + "/{id}#{run_id}")
     connect(monkeypatch, service, "without_link")
@@ -70,7 +70,7 @@ def start_run() -> None:
 
 
 MISSING_STREAM = {"sync_id": "shop", "stream_name": "gone", "datapipe_conn_id": "without_link"}
-#: The class of the task, its arguments, what it raises, and the page.
+#: Class and arguments of the task, raised error, and page of the link.
 LINKS: dict[str, tuple[type[Any], dict[str, Any], type[BaseException], str]] = {
     "run": (OrchestrationRunOperator, {"orchestration_name": "Nightly"}, TaskDeferred, "orchestrations/nightly"),
     "missing resource": (OrchestrationRunOperator, {"orchestration_id": "no"}, NotFoundError, "orchestrations/no"),
@@ -95,7 +95,7 @@ def test_link_appears_before_the_wait_and_before_an_error(case: str, memory: Mem
     is_named_by_service = task.datapipe_conn_id == "without_link"
     link = f"{service.base_url}/#/{page}" if is_named_by_service else f"{HOST}/{page}?from=airflow"
     assert memory.pushed == {KEY: link}
-    # Airflow asks for it when the process of the task ends, and stores it in place of the earlier one.
+    # Airflow reads the link at the end of the task's process, and overwrites the earlier value.
     assert DatapipeLink().get_link(task, ti_key=ANY) == link
 
 
@@ -113,19 +113,19 @@ def test_link_stays_when_the_task_is_resumed(memory: Memory, service: LocalServi
     assert memory.pushed[KEY] == f"{service.base_url}/#/orchestrations/nightly"
 
 
-def test_a_change_shows_its_link(memory: Memory) -> None:
+def test_changing_operator_has_a_link(memory: Memory) -> None:
     task = OrchestrationCreateOperator(task_id="t", name="Hourly", cron_schedule="0 * * * *")
     result = task.execute(context_of(memory))
     assert memory.pushed == {KEY: f"{HOST}/orchestrations/{result['id']}?from=airflow"}
 
 
-def test_a_task_that_never_knew_has_no_link() -> None:
+def test_task_without_a_known_resource_has_no_link() -> None:
     task = EltSyncRunOperator(task_id="t", sync_id="s")
     assert DatapipeLink().get_link(task, ti_key=cast("Any", None)) == ""
 
 
 @pytest.mark.parametrize("given", [None, "", 7])
-def test_what_is_no_id_has_no_link(memory: Memory, given: Any) -> None:
+def test_invalid_id_has_no_link(memory: Memory, given: Any) -> None:
     """Simulate the rendered value of a template in a DAG with native objects."""
     task = EltStreamRunOperator(task_id="t", stream_id="{{ 7 }}")
     task.stream_id = given
@@ -157,7 +157,7 @@ def test_failed_name_lookup_keeps_the_link(memory: Memory) -> None:
     assert DatapipeLink().get_link(task, ti_key=instance_with(f"{HOST}/before")) == f"{HOST}/before"
 
 
-def test_a_run_is_in_the_link_once_it_is_known(memory: Memory) -> None:
+def test_link_contains_the_run_of_an_operator(memory: Memory) -> None:
     task = nightly(datapipe_conn_id="with_runs")
     result = task.execute(context_of(memory))
     assert memory.pushed[KEY] == f"{HOST}/nightly#{result['run_id']}"
@@ -165,9 +165,7 @@ def test_a_run_is_in_the_link_once_it_is_known(memory: Memory) -> None:
 
 
 @MODES
-def test_the_run_that_a_sensor_has_found_is_in_its_link(
-    deferrable: bool, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_link_contains_the_run_of_a_sensor(deferrable: bool, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     start_run()
     shown: list[str] = []
     monkeypatch.setattr(memory, "xcom_push", lambda key, value: shown.append(value))
@@ -181,18 +179,20 @@ def test_the_run_that_a_sensor_has_found_is_in_its_link(
     )
     result = run(sensor, memory)
     assert shown[-1] == f"{HOST}/nightly#{result['run_id']}"
-    # Once, however often a blocking sensor polls.
+    # A blocking sensor pushes the link once, regardless of the number of polls.
     assert deferrable or len(shown) == len(set(shown))
 
 
-def test_a_link_is_no_reason_to_fail(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_connection_for_the_link_does_not_fail_a_task(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start_run()
     sensor = OrchestrationRunSensor(
         task_id="t", orchestration_id="nightly", newest=True, deferrable=True, poke_interval=0.1
     )
     with pytest.raises(TaskDeferred) as deferral:
         sensor.execute(context_of(memory))
-    event = asyncio.run(first_event(stored_and_made_again(deferral.value)))
+    event = asyncio.run(first_event(recreated_trigger(deferral.value)))
     # The connection is unreadable on resume: the data of the trigger is used.
     monkeypatch.delenv("AIRFLOW_CONN_DATAPIPE_DEFAULT")
     assert sensor.execute_complete(context_of(Memory()), event)["outcome"] == "succeeded"
@@ -289,7 +289,7 @@ def test_link_of_a_bridge_has_the_authorized_connection() -> None:
         None,
     ],
 )
-def test_unusable_address_of_pages_is_ignored(path: str | None) -> None:
+def test_invalid_link_template_is_ignored(path: str | None) -> None:
     assert page_template("http://127.0.0.1:8484", path) is None
 
 
@@ -308,9 +308,9 @@ def test_pages_are_below_the_base_address() -> None:
         (None, "transform", "1", ""),
     ],
 )
-def test_filling_a_template(template: str | None, kind: str, resource_id: str | None, expected: str) -> None:
+def test_link_template_is_filled(template: str | None, kind: str, resource_id: str | None, expected: str) -> None:
     assert address_of(template, kind, resource_id) == expected
 
 
-def test_an_id_that_looks_like_a_placeholder_is_one_id() -> None:
+def test_placeholder_in_an_id_is_not_filled() -> None:
     assert address_of("https://a/{id}/{run_id}", "transform", "{run_id}", "{id}") == "https://a/%7Brun_id%7D/%7Bid%7D"

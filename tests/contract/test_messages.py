@@ -173,7 +173,7 @@ HINTS = {
     [
         (EltStreamRunOperator, {"stream_id": "shop.orders"}, HINTS),
         (EltSyncEnableOperator, {"sync_id": "shop"}, HINTS),
-        # While the host does not answer, sensors wait.
+        # Sensors do not fail while the host does not respond.
         (EltStreamRunSensor, {"stream_id": "shop.orders", "newest": True}, ["wrong_key"]),
         (EltStreamRunSensor, {"stream_id": "shop.orders", "newest": True, "deferrable": True}, ["wrong_key"]),
     ],

@@ -1,4 +1,4 @@
-"""Tests of every run operator against the local service: blocking and deferred, with the same outcome."""
+"""Tests of all run operators against the local service: blocking and deferred, with the same outcome."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SEED = {
 
 
 def request_run(service: LocalService, stream: str, duration: float = 1) -> None:
-    """Start a run that takes some seconds, for tasks that meet it."""
+    """Start a run that takes some seconds, as the active run for a task."""
     service.runs({"resources": {stream: {"minimum_duration": duration}}})
     httpx.post(f"{service.base_url}/elt_streams/{stream}/request_run", headers=service.headers).raise_for_status()
 
@@ -63,7 +63,7 @@ OPERATORS: list[tuple[type[Any], dict[str, Any], dict[str, Any]]] = [
 
 @MODES
 @pytest.mark.parametrize(("found", "arguments", "expected"), OPERATORS)
-def test_every_operator_ends_alike_in_both_modes(
+def test_operators_have_the_same_result_in_both_modes(
     found: type[Any], arguments: dict[str, Any], expected: dict[str, Any], *, deferrable: bool
 ) -> None:
     memory = Memory()
@@ -72,15 +72,15 @@ def test_every_operator_ends_alike_in_both_modes(
     assert result["outcome"] == "succeeded"
     assert {key: result[key] for key in expected} == expected
     assert json.loads(json.dumps(result)) == result
-    # A retry after a kill at the very end finds its run; a task that is cleared finds nothing.
+    # The task state lets a retry find the run. It does not affect a cleared task.
     assert all(each["closed_in"] == memory.max_tries for each in memory.kept.values())
     assert memory.kept
-    # Nothing of a failure.
+    # No XCom of a failure.
     assert memory.pushed.keys() == {link.xcom_key for link in task.operator_extra_links}
 
 
 @MODES
-def test_clearing_runs_again_and_a_late_retry_does_not(*, deferrable: bool, service: LocalService) -> None:
+def test_cleared_task_starts_a_run_but_a_retry_after_success_not(*, deferrable: bool, service: LocalService) -> None:
     memory = Memory()
     task = EltStreamRunOperator(task_id="t", stream_id="sync.a", deferrable=deferrable)
     first = run(task, memory)
@@ -91,7 +91,7 @@ def test_clearing_runs_again_and_a_late_retry_does_not(*, deferrable: bool, serv
 
 
 @MODES
-def test_a_failed_run_fails_the_task_and_leaves_its_result(*, deferrable: bool) -> None:
+def test_failed_run_fails_the_task_and_pushes_its_result(*, deferrable: bool) -> None:
     memory = Memory()
     with pytest.raises(RunFailedError, match=r"nowhere\.csv"):
         run(EltStreamRunOperator(task_id="t", stream_id="mixed.nowhere", deferrable=deferrable), memory)
@@ -101,14 +101,14 @@ def test_a_failed_run_fails_the_task_and_leaves_its_result(*, deferrable: bool) 
 
 
 @MODES
-def test_a_sync_of_which_a_part_fails(*, deferrable: bool, service: LocalService) -> None:
+def test_partially_failed_sync(*, deferrable: bool, service: LocalService) -> None:
     memory = Memory()
     task = EltSyncRunOperator(task_id="t", sync_id="mixed", deferrable=deferrable)
     with pytest.raises(RunFailedError, match="1 of 2 streams failed"):
         run(task, memory)
     assert memory.pushed["return_value"]["outcome"] == "partial"
     assert memory.pushed["return_value"]["streams"]["good"]["rows_synced"] == 3
-    # A retry starts only what did not succeed.
+    # A retry starts only runs that have not succeeded.
     with pytest.raises(RunFailedError):
         run(copy_of(task), memory)
     assert [len(service.journal_runs(f"mixed.{name}")) for name in ("good", "nowhere")] == [1, 2]
@@ -118,9 +118,7 @@ def test_a_sync_of_which_a_part_fails(*, deferrable: bool, service: LocalService
 
 @MODES
 @pytest.mark.parametrize(("if_running", "runs"), [("attach", 1), ("wait", 2)])
-def test_two_tasks_that_race_for_a_stream_end_with_one_run(
-    if_running: Any, runs: int, *, deferrable: bool, service: LocalService
-) -> None:
+def test_if_running_attach_and_wait(if_running: Any, runs: int, *, deferrable: bool, service: LocalService) -> None:
     request_run(service, "sync.a")
     task = EltStreamRunOperator(task_id="t", stream_id="sync.a", if_running=if_running, deferrable=deferrable)
     assert run(task)["attached"] == (if_running == "attach")
@@ -128,8 +126,8 @@ def test_two_tasks_that_race_for_a_stream_end_with_one_run(
 
 
 @MODES
-def test_skipping_and_failing_where_a_run_is_going(*, deferrable: bool, service: LocalService) -> None:
-    # It is met three times, on a machine that may be busy with other things.
+def test_if_running_skip_and_fail(*, deferrable: bool, service: LocalService) -> None:
+    # The run must be active for three tasks, even on a busy machine.
     request_run(service, "sync.a", 4)
     arguments: dict[str, Any] = {"task_id": "t", "deferrable": deferrable}
     with pytest.raises(AirflowSkipException, match="running already"):
@@ -174,7 +172,7 @@ def test_on_kill_logs_the_running_run_and_disables_by_policy(
         capsys.readouterr()
         caplog.clear()
         kill()
-        # Airflow logs to standard output here; a trigger logs through the standard library.
+        # Tasks log to standard output here. Triggers log through the standard library.
         assert "continues, because the service cannot cancel runs" in capsys.readouterr().out + caplog.text
         assert httpx.get(sync, headers=service.headers).json()["enabled"] == (policy == "leave")
 

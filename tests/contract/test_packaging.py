@@ -21,7 +21,7 @@ from tests.support.documents import ROOT
 pytestmark = pytest.mark.slow
 
 
-#: Imports all that Airflow is told of, and says what it was.
+#: Imports all modules and classes of the provider info, and prints their names.
 IMPORT_ALL = """
 import importlib, importlib.metadata, json
 points = importlib.metadata.distribution("airflow-provider-datapipe").entry_points
@@ -35,19 +35,19 @@ def names(value):
             yield from names(entry)
     elif isinstance(value, str) and value.startswith("airflow_provider_datapipe."):
         yield value
-told = sorted(set(names(point.load()())))
-for name in told:
+names_of_info = sorted(set(names(point.load()())))
+for name in names_of_info:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError:
-        # It is a class.
+        # The name of a class.
         module, _, attribute = name.rpartition(".")
         getattr(importlib.import_module(module), attribute)
-print(json.dumps(told))
+print(json.dumps(names_of_info))
 """
 
 
-#: Imports every module of a package, and says which can't be, and why.
+#: Imports all modules of a package, and prints their number and the import errors.
 IMPORT_EACH = """
 import importlib, json, pkgutil, sys
 failed, count, left = {}, 0, [sys.argv[1]]
@@ -62,7 +62,7 @@ while left:
         left += [f"{name}.{one.name}" for one in pkgutil.iter_modules(getattr(module, "__path__", []))]
 print(json.dumps([count, failed]))
 """
-#: What a wheel says of itself.
+#: Prints the metadata of the distribution.
 DOCUMENTATION_URL = "https://docs.example.com/datapipe/"
 METADATA = """
 import importlib.metadata, json
@@ -70,14 +70,14 @@ print(json.dumps(importlib.metadata.metadata("airflow-provider-datapipe").json))
 """
 
 
-def all_that_airflow_is_told_of(installed: Installed) -> list[str]:
+def import_provider_info(installed: Installed) -> list[str]:
     done = installed.run("python", "-c", IMPORT_ALL)
     assert done.returncode == 0, done.stderr
     reported: list[str] = json.loads(done.stdout.splitlines()[-1])
     return reported
 
 
-def each_module_of(package: str, installed: Installed) -> tuple[int, dict[str, str]]:
+def import_modules(package: str, installed: Installed) -> tuple[int, dict[str, str]]:
     """Import all modules. Return their number, and the errors of those that fail."""
     done = installed.run("python", "-W", "ignore", "-c", IMPORT_EACH, package)
     assert done.returncode == 0, done.stderr
@@ -146,12 +146,12 @@ def test_bounds_allow_the_versions_of_the_release_day_of_airflow(pins: Path, tmp
     assert versions.items() >= published.items()
 
 
-def test_the_provider_alone(alone: Installed) -> None:
-    reported = all_that_airflow_is_told_of(alone)
+def test_provider_without_extras(alone: Installed) -> None:
+    reported = import_provider_info(alone)
     assert "airflow_provider_datapipe.hooks.datapipe.DatapipeHook" in reported
     assert "airflow_provider_datapipe.operators.elt_syncs" in reported
     assert alone.run("python", "-c", "import duckdb").returncode == 1
-    # Without what it needs, the other command says how to get it.
+    # Without the extra, the command of the local service names the extra.
     assert alone.run("datapipe-local", "--help").returncode == 0
     refused = alone.run("datapipe-local", "init", "--home", "home")
     assert (refused.returncode, refused.stdout) == (1, "")
@@ -160,10 +160,10 @@ def test_the_provider_alone(alone: Installed) -> None:
     )
 
 
-def test_every_module_of_the_provider_loads_without_extras(alone: Installed) -> None:
-    count, failed = each_module_of("airflow_provider_datapipe", alone)
+def test_provider_modules_load_without_extras(alone: Installed) -> None:
+    count, failed = import_modules("airflow_provider_datapipe", alone)
     assert count > 150
-    # Nobody loads it where OpenLineage is not installed.
+    # These modules are loaded only with OpenLineage.
     lineage = {name for name in failed if name.startswith("airflow_provider_datapipe.lineage.")}
     assert all("openlineage" in failed[name] for name in lineage), failed
     too_new = {"airflow_provider_datapipe.retries"} if older_than("3.3") else set()
@@ -171,8 +171,8 @@ def test_every_module_of_the_provider_loads_without_extras(alone: Installed) -> 
 
 
 def test_local_modules_fail_only_for_packages_of_the_extra(alone: Installed) -> None:
-    _, failed = each_module_of("datapipe_local", alone)
-    # Airflow itself brings the rest of the extra. pytest has the plugin loaded, and nobody else.
+    _, failed = import_modules("datapipe_local", alone)
+    # Airflow depends on the rest of the extra. Only pytest loads the plugin.
     assert failed.pop("datapipe_local.testing.plugin") == "ModuleNotFoundError: No module named 'pytest'"
     assert set(failed.values()) == {"ModuleNotFoundError: No module named 'duckdb'"}
 
@@ -188,21 +188,21 @@ def test_fixture_without_the_extra_names_it_and_pytest_works(
     assert "duckdb is not installed: pip install 'airflow-provider-datapipe[local]'" in done.stdout
 
 
-def test_with_the_local_service(built: Distribution, alone: Installed) -> None:
+def test_provider_with_the_local_service(built: Distribution, alone: Installed) -> None:
     (what,) = {requirement(page, extra="[local]") for page in ("README.md", "docs/local.md")}
     both = install(what, built, alone.programs.parent)
-    assert all_that_airflow_is_told_of(both)
+    assert import_provider_info(both)
     helped = both.run("datapipe-local", "--help")
     assert (helped.returncode, helped.stderr) == (0, "")
     assert all(command in helped.stdout for command in ("init", "serve"))
-    # What is read from files of the package is there.
+    # The package contains the data files that this command reads.
     done = both.run("datapipe-local", "init", "--home", "home")
     assert (done.returncode, done.stderr) == (0, "")
     assert both.run("python", "-m", "uv", "--version").returncode == 1
 
 
-def test_the_index_can_show_it(built: Distribution) -> None:
-    done = subprocess.run(  # noqa: S603 - our own distribution
+def test_distribution_passes_twine_check(built: Distribution) -> None:
+    done = subprocess.run(  # noqa: S603 - distribution of this repository
         [sys.executable, "-m", "twine", "check", "--strict", *map(str, built)],
         capture_output=True,
         text=True,
@@ -212,20 +212,24 @@ def test_the_index_can_show_it(built: Distribution) -> None:
     assert done.stdout.count("PASSED") == 2
 
 
-def test_what_the_wheel_says_of_itself(alone: Installed) -> None:
+def test_metadata_of_the_wheel(alone: Installed) -> None:
     done = alone.run("python", "-c", METADATA)
-    said = json.loads(done.stdout)
-    assert (said["name"], said["license_expression"], said["license_file"]) == (PROJECT, "Apache-2.0", "LICENSE")
-    assert said["requires_python"] == f">={pythons()[0]}"
-    assert {f"Programming Language :: Python :: {version}" for version in pythons()} <= set(said["classifier"])
-    assert said["description"] == (ROOT / "README.md").read_text()
+    metadata = json.loads(done.stdout)
+    assert (metadata["name"], metadata["license_expression"], metadata["license_file"]) == (
+        PROJECT,
+        "Apache-2.0",
+        "LICENSE",
+    )
+    assert metadata["requires_python"] == f">={pythons()[0]}"
+    assert {f"Programming Language :: Python :: {version}" for version in pythons()} <= set(metadata["classifier"])
+    assert metadata["description"] == (ROOT / "README.md").read_text()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(said["provides_extra"]) == extras.keys()
+    assert set(metadata["provides_extra"]) == extras.keys()
 
 
 def test_documentation_address_in_the_wheel(alone: Installed) -> None:
     (address,) = json.loads(alone.run("python", "-c", METADATA).stdout)["project_url"]
-    # Airflow reads the label without regard to case.
+    # Airflow ignores the case of the label.
     assert address == f"Documentation, {DOCUMENTATION_URL}"
 
 
@@ -235,7 +239,7 @@ def test_wheel_without_a_documentation_address(tmp_path: Path) -> None:
         assert "Project-URL" not in wheel.read(metadata).decode()
 
 
-def test_its_commands_and_its_plugin_are_there(alone: Installed) -> None:
+def test_commands_and_provider_are_installed(alone: Installed) -> None:
     for program in ("datapipe", "datapipe-local"):
         done = alone.run(program, "--help")
         assert (done.returncode, done.stderr) == (0, ""), program
@@ -244,7 +248,7 @@ def test_its_commands_and_its_plugin_are_there(alone: Installed) -> None:
     assert PROJECT in {each["package_name"] for each in json.loads(done.stdout[done.stdout.index("[{") :])}
 
 
-def test_what_the_wheel_has(built: Distribution) -> None:
+def test_files_of_the_wheel(built: Distribution) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = set(wheel.namelist())
     tops = {name.partition("/")[0] for name in names}
@@ -253,12 +257,12 @@ def test_what_the_wheel_has(built: Distribution) -> None:
     files = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert {path.as_posix() for path in files} <= names
     assert {"airflow_provider_datapipe/py.typed", "datapipe_local/py.typed"} <= names
-    # The page, which a browser asks for.
+    # Files of the authorization page.
     assert {Path(name).suffix for name in names if name.startswith("datapipe_local/")} >= {".html", ".js", ".css"}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_what_the_source_distribution_has(built: Distribution) -> None:
+def test_files_of_the_source_distribution(built: Distribution) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     needed = {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "pyproject.toml", "docs/local.md"}

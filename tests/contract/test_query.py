@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("service")
 
 SEED = {"transforms": [transform("numbers", "SELECT value FROM generate_series(1, 1500) AS numbers(value)")]}
 COUNT = "SELECT count(*) AS rows FROM {{model.numbers}}"
-#: Runs for as long as a query may.
+#: Query that runs until its time limit.
 ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = -1"
 
 
@@ -38,7 +38,7 @@ def preview(sql: str, **more: Any) -> QueryPreviewOperator:
 
 
 @MODES
-def test_rows_come_with_how_many_there_are(*, deferrable: bool) -> None:
+def test_result_contains_rows_and_their_total(*, deferrable: bool) -> None:
     sql = "SELECT value, 'ä' AS \"a b\", NULL AS none FROM {{model.numbers}} ORDER BY value"
     result = run(preview(sql, max_rows=2, deferrable=deferrable))
     rows = [{"value": value, "a b": "ä", "none": None} for value in (1, 2)]
@@ -47,9 +47,9 @@ def test_rows_come_with_how_many_there_are(*, deferrable: bool) -> None:
 
 
 @pytest.mark.parametrize(("most", "expected"), [("0", 0), (100, 100), ("5000", 1000)])
-def test_there_are_never_more_rows_than_asked_for(most: int | str, expected: int) -> None:
+def test_max_rows_limits_the_result(most: int | str, expected: int) -> None:
     result = run(preview("FROM {{model.numbers}}", max_rows=most))
-    # The service itself has a limit.
+    # The service has its own limit of 1000 rows.
     assert (len(result["rows"]), result["is_complete"]) == (expected, False)
 
 
@@ -59,7 +59,7 @@ def test_a_query_without_rows_is_complete() -> None:
 
 
 @pytest.mark.parametrize(("most", "problem"), [(-1, "max_rows"), ("x", "max_rows"), ("", "max_rows")])
-def test_a_limit_that_makes_no_sense_is_refused(most: Any, problem: str, service: LocalService) -> None:
+def test_invalid_arguments_are_refused_without_a_request(most: Any, problem: str, service: LocalService) -> None:
     with pytest.raises(ValueError, match=problem):
         run(preview("SELECT 1", max_rows=most))
     with pytest.raises(ValueError, match="sql_template is empty"):
@@ -67,7 +67,7 @@ def test_a_limit_that_makes_no_sense_is_refused(most: Any, problem: str, service
     assert service.journal_requests() == []
 
 
-def test_a_rendered_retry_on_failure_is_checked_before_the_query(service: LocalService) -> None:
+def test_rendered_retry_on_failure_is_validated_before_the_query(service: LocalService) -> None:
     task = DatapipeValueCheckOperator(
         task_id="t", sql_template="SELECT 1", pass_value=1, retry_on_failure="{{ params.retry }}"
     )
@@ -78,7 +78,7 @@ def test_a_rendered_retry_on_failure_is_checked_before_the_query(service: LocalS
 
 
 @MODES
-def test_a_query_that_fails_says_why(*, deferrable: bool) -> None:
+def test_error_of_a_failed_query_has_its_cause(*, deferrable: bool) -> None:
     memory = Memory()
     with pytest.raises(
         RunFailedError, match=r"query preview SELECT CAST\('x' AS INTEGER\) \(\S+\): the run failed: .*'x'"
@@ -91,7 +91,7 @@ def test_a_query_that_fails_says_why(*, deferrable: bool) -> None:
         run(preview("FROM {{model.number}}", deferrable=deferrable))
 
 
-def test_what_airflow_keeps_things_by_is_no_sql() -> None:
+def test_task_state_keys_contain_no_sql() -> None:
     class Keys(Memory):
         asked: ClassVar[list[str]] = []
 
@@ -105,14 +105,12 @@ def test_what_airflow_keeps_things_by_is_no_sql() -> None:
 
 
 @MODES
-def test_a_query_that_goes_on_is_given_up(*, deferrable: bool) -> None:
+def test_timeout_ends_the_wait_for_a_query(*, deferrable: bool) -> None:
     with pytest.raises(RunTimeoutError, match="did not end in time; it is running"):
         run(preview(ENDLESS, timeout=0.5, deferrable=deferrable))
 
 
-def test_a_query_is_asked_for_again_when_its_answer_is_lost(
-    service: LocalService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_query_with_a_lost_response_is_started_again(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service, retry_budget=20)
     service.faults([{"method": "POST", "path": "/transforms/query_previews", "drop": True, "when": "after"}])
     assert run(preview(COUNT))["rows"] == [{"rows": 1500}]
@@ -120,7 +118,7 @@ def test_a_query_is_asked_for_again_when_its_answer_is_lost(
 
 
 @MODES
-def test_each_try_of_a_check_looks_anew(*, deferrable: bool, service: LocalService) -> None:
+def test_each_try_of_a_check_runs_its_query(*, deferrable: bool, service: LocalService) -> None:
     memory = Memory()
     for _ in range(2):
         task = DatapipeCheckOperator(task_id="t", sql_template="SELECT 1 AS a, 0 AS b", deferrable=deferrable)
@@ -145,13 +143,13 @@ def test_each_try_of_a_check_looks_anew(*, deferrable: bool, service: LocalServi
         ),
     ],
 )
-def test_no_rows_fail_every_check(task: Any) -> None:
+def test_checks_fail_without_rows(task: Any) -> None:
     with pytest.raises(CheckFailedError, match="returned zero rows: SELECT 1 WHERE false"):
         run(task)
 
 
 @MODES
-def test_a_value_may_be_off_by_the_tolerance(*, deferrable: bool) -> None:
+def test_value_check_with_tolerance(*, deferrable: bool) -> None:
     def check(**more: Any) -> Any:
         return run(DatapipeValueCheckOperator(task_id="t", sql_template=COUNT, deferrable=deferrable, **more))
 
@@ -163,7 +161,7 @@ def test_a_value_may_be_off_by_the_tolerance(*, deferrable: bool) -> None:
 
 @pytest.mark.slow
 @MODES
-def test_thresholds_may_be_queries(*, deferrable: bool) -> None:
+def test_thresholds_can_be_queries(*, deferrable: bool) -> None:
     def check(least: Any, most: Any, **more: Any) -> Any:
         return run(
             DatapipeThresholdCheckOperator(
@@ -186,7 +184,7 @@ def test_thresholds_may_be_queries(*, deferrable: bool) -> None:
     ("value", "sql"),
     [(Decimal("1.5"), "SELECT 1.5"), (date(2026, 1, 2), "SELECT DATE '2026-01-02'"), ("a", "SELECT 'a'")],
 )
-def test_what_a_function_computes_need_not_be_json(value: Any, sql: str, deferrable: bool) -> None:
+def test_decorated_function_may_return_non_json_values(value: Any, sql: str, deferrable: bool) -> None:
     with DAG("d", schedule=None):
 
         @task.datapipe_query_value_check(deferrable=deferrable)
@@ -197,7 +195,7 @@ def test_what_a_function_computes_need_not_be_json(value: Any, sql: str, deferra
     assert run(made.operator)["passed"]
 
 
-def test_a_task_that_is_stopped_says_that_it_would_ask_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_kill_logs_that_a_retry_starts_another_query(capsys: pytest.CaptureFixture[str]) -> None:
     task = preview(ENDLESS, deferrable=True)
     with pytest.raises(TaskDeferred):
         task.execute(context_of(Memory()))

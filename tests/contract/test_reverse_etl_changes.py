@@ -31,14 +31,14 @@ pytestmark = pytest.mark.slow
 
 INSERT = mapped("id", mode="insert")
 UPDATE = "/reverse_etl_syncs/{id}"
-#: A worker: the task state is a file that is there at once.
+#: Program of a worker. Its task state is a file that each change writes at once.
 WORKER = """
 import json, sys
 from pathlib import Path
 from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlSyncUpdateOperator
 from tests.support.tasks import Memory, context_of
 
-class Kept(Memory):
+class StoredMemory(Memory):
     def set(self, key, value):
         super().set(key, value)
         self.save()
@@ -51,7 +51,7 @@ class Kept(Memory):
         Path(sys.argv[1]).write_text(json.dumps(self.kept))
 
 file = Path(sys.argv[1])
-memory = Kept(json.loads(file.read_text()) if file.exists() else {})
+memory = StoredMemory(json.loads(file.read_text()) if file.exists() else {})
 mappings = [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}]
 task = ReverseEtlSyncUpdateOperator(
     task_id="t", reverse_etl_sync_id="out", operation={"mode": "insert", "mappings": mappings}
@@ -96,7 +96,7 @@ def update(**arguments: Any) -> ReverseEtlSyncUpdateOperator:
 
 
 @pytest.mark.parametrize(("when", "mode"), [("before", "upsert"), ("after", "insert")])
-def test_a_change_whose_answer_is_lost_leaves_it_active(service: LocalService, when: str, mode: str) -> None:
+def test_update_with_a_lost_response_leaves_the_sync_active(service: LocalService, when: str, mode: str) -> None:
     service.faults([{"method": "POST", "path": UPDATE, "drop": True, "when": when}])
     memory = Memory()
     with pytest.raises(TransportError):
@@ -110,11 +110,13 @@ def test_a_change_whose_answer_is_lost_leaves_it_active(service: LocalService, w
     ("path", "when"),
     [(f"{UPDATE}/deactivate", "after"), (UPDATE, "before"), (UPDATE, "after"), (f"{UPDATE}/activate", "before")],
 )
-def test_a_worker_that_is_killed_in_between(service: LocalService, tmp_path: Path, path: str, when: str) -> None:
+def test_retry_of_a_killed_worker_restores_the_activation(
+    service: LocalService, tmp_path: Path, path: str, when: str
+) -> None:
     service.faults([{"method": "POST", "path": path, "delay": 60, "when": when}])
     kept = tmp_path / "state.json"
     command = [sys.executable, "-c", WORKER, str(kept)]
-    with subprocess.Popen(command, env=os.environ) as worker:  # noqa: S603 - our own program
+    with subprocess.Popen(command, env=os.environ) as worker:  # noqa: S603 - program of this test
         try:
             asked = ("POST", path.format(id="out"))
             wait_for(
@@ -125,7 +127,7 @@ def test_a_worker_that_is_killed_in_between(service: LocalService, tmp_path: Pat
             )
         finally:
             worker.kill()
-    # The request goes on without who asked for it.
+    # The service completes the request of the killed worker.
     service.faults([])
     memory = Memory(json.loads(kept.read_text()))
     run(update(operation=INSERT), memory)
@@ -133,48 +135,48 @@ def test_a_worker_that_is_killed_in_between(service: LocalService, tmp_path: Pat
     assert memory.kept == {}
 
 
-def test_a_task_that_is_out_of_time_leaves_it_active(service: LocalService) -> None:
+def test_execution_timeout_leaves_the_sync_active(service: LocalService) -> None:
     service.faults([{"method": "POST", "path": UPDATE, "delay": 60}])
     task = update(operation=INSERT)
     with pytest.raises(AirflowTaskTimeout), timeout(2):
         run(task)
     assert state(service)[0]
-    # Airflow calls it then, too.
+    # Airflow also calls on_kill after a timeout.
     task.on_kill()
     assert state(service)[0]
 
 
-def test_a_task_that_is_stopped_activates_it_first(service: LocalService) -> None:
+def test_on_kill_activates_the_sync(service: LocalService) -> None:
     stopped: list[tuple[bool, str]] = []
     task = update(operation=INSERT)
     service.faults([{"method": "POST", "path": UPDATE, "status": 500}])
-    settled = task._activate
+    activate = task._activate
 
-    def stopping(steps: Any) -> None:
-        settled(steps)
+    def activate_and_record(flow: Any) -> None:
+        activate(flow)
         stopped.append(state(service))
 
-    task._activate = stopping  # type: ignore[assignment,method-assign]  # the test observes the call
-    ask = ReverseEtlSyncUpdateOperator._change
+    task._activate = activate_and_record  # type: ignore[method-assign]  # the test observes the call
+    original_change = ReverseEtlSyncUpdateOperator._change
 
-    def steps(self: Any) -> Any:
-        work = ask(self)
+    def change_with_kill(self: Any) -> Any:
+        work = original_change(self)
         step = work.send(None)
         while True:
             if isinstance(step, Request) and step.endpoint.name == "reverse_etl_syncs.update":
-                # Airflow calls it between any two lines.
+                # Airflow calls on_kill from a signal handler, between any two instructions.
                 assert not state(service)[0]
                 task.on_kill()
             answer = yield step
             step = work.send(answer)
 
-    task._change = lambda: steps(task)  # type: ignore[method-assign]  # in the middle of it
+    task._change = lambda: change_with_kill(task)  # type: ignore[method-assign]  # calls on_kill before the update
     with pytest.raises(Exception, match="500"):
         run(task)
     assert stopped == [(True, "upsert")]
 
 
-def test_a_run_that_is_going_is_waited_for(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_update_waits_for_an_active_run(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.resources.reverse_etl_syncs._PAUSE", 1)
     service.runs({"minimum_duration": 3})
     api = Api(service)
@@ -186,7 +188,7 @@ def test_a_run_that_is_going_is_waited_for(service: LocalService, monkeypatch: p
     assert ended["status"] == "COMPLETED"
 
 
-def test_records_are_sent_again_for_their_reason(service: LocalService, partner: Partner) -> None:
+def test_failed_records_are_retried_by_reason(service: LocalService, partner: Partner) -> None:
     busy, wrong = {"message": "try later"}, {"message": "no such person"}
     partner.rule = lambda record: (422, wrong if record["id"] % 2 else busy)
     api = Api(service)

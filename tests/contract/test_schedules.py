@@ -1,4 +1,4 @@
-"""Tests of paused schedules against the local service: the DAG of the page, and concurrent changes by others."""
+"""Tests of paused schedules against the local service: DAG of the docs page, and concurrent changes by users."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.contract.seeds import (
     reverse_etl_sync,
     transform,
 )
+from tests.support.documents import names_of
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 
@@ -73,9 +74,7 @@ class _Ti(Memory):
 
 def page() -> DAG:
     """Return the DAG of the page."""
-    names: dict[str, Any] = {}
-    exec(page_blocks("schedules.md")[0].text, names)  # noqa: S102 - our own docs
-    dag: DAG = names["dag"]
+    dag: DAG = names_of(page_blocks("schedules.md")[0].text)["dag"]
     return dag
 
 
@@ -94,7 +93,7 @@ def shown(service: LocalService) -> dict[str, Any]:
     return found
 
 
-def test_setups_and_teardown_stand_around_the_tasks_of_the_page() -> None:
+def test_setups_and_teardowns_enclose_the_tasks_of_the_page() -> None:
     dag = page()
     for name in ("shop", "crm"):
         snapshot, pause, restore = (dag.get_task(f"{name}_{which}") for which in ("snapshot", "pause", "restore"))
@@ -103,7 +102,7 @@ def test_setups_and_teardown_stand_around_the_tasks_of_the_page() -> None:
         assert {snapshot.task_id, pause.task_id} <= restore.upstream_task_ids
         assert dag.get_task("load") in pause.get_flat_relatives(upstream=False)
         assert dag.get_task("send") in restore.get_flat_relatives(upstream=True)
-        # What the DAG run is judged by: a teardown that decides alone would hide what failed before it.
+        # A teardown that is the only leaf of the DAG run would hide earlier failures.
         assert not restore.on_failure_fail_dagrun
         assert f"{name}_is_restored" in restore.downstream_task_ids
     assert not dag.get_task("send").downstream_task_ids - {"shop_restore", "crm_restore"}
@@ -112,52 +111,52 @@ def test_setups_and_teardown_stand_around_the_tasks_of_the_page() -> None:
 def test_dagrun_timeout_is_refused_at_dag_parse() -> None:
     with (
         DAG("d", schedule=None, dagrun_timeout=timedelta(hours=1)),
-        pytest.raises(ValueError, match="DAG d has a dagrun_timeout, which skips teardowns too: shop would stay"),
+        pytest.raises(ValueError, match="DAG d has a dagrun_timeout, at which Airflow skips teardowns: the schedule"),
         paused_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *"),
     ):
         raise AssertionError("not reached")
 
 
-def test_the_dag_of_the_page_owns_runs_and_puts_back(service: LocalService) -> None:
+def test_dag_of_the_page_pauses_runs_and_restores(service: LocalService) -> None:
     dag, now = page(), Run("one")
     before = shown(service)
     for name in ("shop", "crm"):
         now.do(dag.get_task(f"{name}_snapshot"))
     assert shown(service) == before
     for name in ("shop", "crm"):
-        assert now.do(dag.get_task(f"{name}_pause"))["action"] == "taken_off"
+        assert now.do(dag.get_task(f"{name}_pause"))["action"] == "paused"
     owned = shown(service)
     assert owned["elt_syncs/shop"].get("orchestration_workflow_id") is None
     assert all(owned[which]["sync_interval"].endswith(" 29 2 *") for which in owned if "streams" not in which)
     assert all(owned[which]["enabled"] for which in owned if "streams" not in which)
     assert run(dag.get_task("load"))["outcome"] == "succeeded"
     assert run(dag.get_task("send"))["outcome"] == "succeeded"
-    # Another run of the same DAG finds it owned.
+    # Another run of the same DAG cannot pause the schedule.
     with pytest.raises(ScheduleOwnedError, match="is paused already"):
         Run("two").do(page().get_task("shop_snapshot"))
-    # Cleared while it is off: the XCom of the first task is gone, what it noted is not.
-    noted = now.memories["shop_snapshot"].pushed["return_value"]
+    # A snapshot task that is cleared during the pause has lost its task state. It returns the same snapshot.
+    snapshot = now.memories["shop_snapshot"].pushed["return_value"]
     now.memories["shop_snapshot"].kept.clear()
-    assert now.do(page().get_task("shop_snapshot")) == noted
+    assert now.do(page().get_task("shop_snapshot")) == snapshot
     for name in ("shop", "crm"):
         assert now.do(dag.get_task(f"{name}_restore"))["changed"]
     assert shown(service) == before
-    # Once more, from the beginning.
-    assert now.do(page().get_task("shop_snapshot"))["round"] != noted["round"]
+    # A new snapshot after the restore.
+    assert now.do(page().get_task("shop_snapshot"))["round"] != snapshot["round"]
 
 
-def test_retried_note_without_xcoms_uses_its_task_state(service: LocalService) -> None:
+def test_retried_snapshot_without_xcoms_uses_its_task_state(service: LocalService) -> None:
     dag, now = page(), Run("one")
     before = shown(service)
-    noted = now.do(dag.get_task("shop_snapshot"))
+    snapshot = now.do(dag.get_task("shop_snapshot"))
     now.do(dag.get_task("shop_pause"))
     del now.memories["shop_pause"]
-    assert now.do(page().get_task("shop_snapshot")) == noted
+    assert now.do(page().get_task("shop_snapshot")) == snapshot
     now.do(dag.get_task("shop_restore"))
     assert shown(service) == before
 
 
-def test_what_somebody_changed_is_kept_until_it_is_said(service: LocalService) -> None:
+def test_schedule_changed_by_a_user_is_kept_unless_forced(service: LocalService) -> None:
     now = Run("one")
     with (
         DAG("d", schedule=None),
@@ -180,17 +179,17 @@ def test_what_somebody_changed_is_kept_until_it_is_said(service: LocalService) -
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 3 * * *"
 
 
-def test_a_stopped_teardown_activates_what_it_has_deactivated(service: LocalService) -> None:
-    noted = run(ScheduleSnapshotOperator(task_id="n", reverse_etl_sync_id="crm_contacts"))
-    run(SchedulePauseOperator(task_id="t", snapshot=noted))
+def test_failed_restore_activates_the_sync_again(service: LocalService) -> None:
+    snapshot = run(ScheduleSnapshotOperator(task_id="n", reverse_etl_sync_id="crm_contacts"))
+    run(SchedulePauseOperator(task_id="t", snapshot=snapshot))
     service.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "status": 500, "times": "always"}])
     memory = Memory()
-    task = ScheduleRestoreOperator(task_id="p", snapshot=noted)
+    task = ScheduleRestoreOperator(task_id="p", snapshot=snapshot)
     with pytest.raises(Exception, match="500"):
         run(task, memory)
     assert shown(service)["reverse_etl_syncs/crm_contacts"]["enabled"]
     service.faults([])
-    run(ScheduleRestoreOperator(task_id="p", snapshot=noted), memory)
+    run(ScheduleRestoreOperator(task_id="p", snapshot=snapshot), memory)
     assert shown(service)["reverse_etl_syncs/crm_contacts"]["sync_interval"] == "0 5 * * *"
 
 
@@ -200,7 +199,7 @@ def test_a_stopped_teardown_activates_what_it_has_deactivated(service: LocalServ
         (True, True, 1, True),
         (False, True, 2, False),
         (False, False, 1, False),
-        # Airflow before 3.3, where a killed try leaves no task state.
+        # Before Airflow 3.3, a killed try leaves no task state.
         (False, False, 2, True),
     ],
 )
@@ -219,7 +218,7 @@ def test_sync_is_activated_if_this_dag_may_have_deactivated_it(
     now.do(owned.snapshot)
     now.do(owned.pause)
     if killed:
-        # Before it could say that it is done.
+        # The pause task was killed before it pushed its result.
         del now.memories["crm_pause"].pushed["datapipe_schedule_taken"]
     ask(service, "POST", "reverse_etl_syncs/crm_contacts/deactivate")
     if not has_task_state:
@@ -231,7 +230,7 @@ def test_sync_is_activated_if_this_dag_may_have_deactivated_it(
     assert (there["enabled"], there["sync_interval"]) == (activated, "0 5 * * *")
 
 
-def test_sync_that_was_deactivated_by_others_stays_so(service: LocalService) -> None:
+def test_sync_deactivated_by_a_user_stays_inactive(service: LocalService) -> None:
     now = Run("one")
     with DAG("d", schedule=None), paused_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
         pass
@@ -247,9 +246,9 @@ def test_sync_that_was_deactivated_by_others_stays_so(service: LocalService) -> 
     [
         ({}, "exactly one"),
         ({"elt_sync_id": "a", "transform_id": "b"}, "exactly one"),
-        ({"transform_id": "b", "folder_path": "c"}, "folder_path goes with transform_name"),
+        ({"transform_id": "b", "folder_path": "c"}, "folder_path requires transform_name"),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_the_dag_is_read(given: dict[str, Any], problem: str) -> None:
+def test_invalid_arguments_are_refused_at_parsing(given: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         ScheduleSnapshotOperator(task_id="t", **given)

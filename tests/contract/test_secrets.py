@@ -43,7 +43,7 @@ def update(settings: Any) -> dict[str, Any]:
 USES: list[tuple[type[Any], dict[str, Any], str | None]] = [
     (EltSyncCreateOperator, NEW | {"elt_settings": SECRET}, None),
     (EltSyncCreateOperator, NEW | {"elt_settings": json.dumps(SECRET)[:-1]}, "must be a mapping"),
-    (EltSyncCreateOperator, NEW | {"elt_settings": SECRET | {"x": {CANARY}}}, "only what JSON can"),
+    (EltSyncCreateOperator, NEW | {"elt_settings": SECRET | {"x": {CANARY}}}, "only JSON values"),
     (EltSyncUpdateOperator, {"sync_id": "elt.update", "elt_settings": SECRET}, None),
     (EltSyncUpdateOperator, {"sync_id": "nowhere", "elt_settings": SECRET}, "answered 404"),
     (DatapipeOperator, update(SECRET), None),
@@ -78,7 +78,7 @@ def running(folder: Path) -> Iterator[LocalService]:
 
 
 @pytest.mark.parametrize(("operator", "arguments", "error"), USES)
-def test_nothing_secret_is_left(
+def test_no_secret_in_logs_errors_results_or_task_state(
     service: LocalService,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
@@ -88,7 +88,7 @@ def test_nothing_secret_is_left(
     error: str | None,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    memory, said, result = Memory(), "", None
+    memory, error_text, result = Memory(), "", None
     tasks: list[Any] = []
 
     def execute() -> Any:
@@ -100,7 +100,9 @@ def test_nothing_secret_is_left(
     else:
         with pytest.raises(Exception, match=error) as failed:
             execute()
-        said = "".join(traceback.format_exception(failed.value))
-    left = f"{result!r} {said} {memory.kept!r} {memory.pushed!r} {tasks!r} {caplog.text} {capsys.readouterr()!r}"
+        error_text = "".join(traceback.format_exception(failed.value))
+    output = (
+        f"{result!r} {error_text} {memory.kept!r} {memory.pushed!r} {tasks!r} {caplog.text} {capsys.readouterr()!r}"
+    )
     for secret in (CANARY, service.api_key, "/authorize/"):
-        assert secret not in left
+        assert secret not in output

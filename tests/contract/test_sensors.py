@@ -1,4 +1,4 @@
-"""Tests of every sensor against the local service, in every mode with the same outcome."""
+"""Tests of all sensors against the local service, in all modes with the same outcome."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ from tests.contract.seeds import FILES, NIGHTLY, OUT, ROWS, connect, elt_sync, r
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
+from tests.support.tasks import RescheduledMemory
 
 FROM_TRIGGER = pytest.param("from_trigger", marks=since("3.3", "start_from_trigger"))
 MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred", FROM_TRIGGER])
@@ -75,22 +76,9 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service, "datapipe_away", host="http://127.0.0.1:9")
 
 
-class Instance:
-    """Subset of a task instance that sensors use."""
-
-    def __init__(self) -> None:
-        self.start_date = datetime.now(UTC)
-
-    def get_first_reschedule_date(self, _: Any) -> datetime:
-        return self.start_date
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        """Ignore the link."""
-
-
 def sense(mode: str, found: type[Any], **arguments: Any) -> Any:
-    """Run a sensor as Airflow does: a new object for each pass, and a serialized trigger."""
-    context: Any = {"ti": Instance()}
+    """Run a sensor like Airflow, with a new object for each pass and a serialized trigger."""
+    context: Any = {"ti": RescheduledMemory()}
     flags: dict[str, dict[str, Any]] = {
         "poke": {},
         "reschedule": {"mode": "reschedule"},
@@ -148,7 +136,7 @@ def request_run(service: LocalService, kind: str) -> None:
     httpx.post(f"{service.base_url}/{PATHS[kind][0]}/request_run", headers=service.headers).raise_for_status()
 
 
-def have_run(service: LocalService, kind: str, times: int = 1) -> list[dict[str, Any]]:
+def run_resource(service: LocalService, kind: str, times: int = 1) -> list[dict[str, Any]]:
     """Run the resource a number of times, and return all of its runs."""
     for _ in range(times):
         before = len(runs_of(service, kind))
@@ -166,13 +154,13 @@ def now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def while_it_waits(service: LocalService, path: str, act: Callable[[], Any], sensor: Callable[[], Any]) -> Any:
+def run_and_act(service: LocalService, path: str, act: Callable[[], Any], sensor: Callable[[], Any]) -> Any:
     """Run a sensor, and act after its second request for a path."""
     with ThreadPoolExecutor(1) as others:
         waiting = others.submit(sensor)
         asked = len(service.journal_requests(path))
         wait_for(
-            f"a look at {path}",
+            f"a poll of {path}",
             lambda: waiting.done() or len(service.journal_requests(path)) > asked + 1,
             limit=20,
             interval=0.02,
@@ -191,17 +179,17 @@ SENSORS: dict[str, tuple[type[Any], dict[str, Any]]] = {
 
 @MODES
 @pytest.mark.parametrize("kind", SENSORS)
-def test_a_backfill_gets_the_run_of_its_own_time(kind: str, mode: str, service: LocalService) -> None:
-    runs = have_run(service, kind, 3)
+def test_backfill_finds_the_run_of_its_data_interval(kind: str, mode: str, service: LocalService) -> None:
+    runs = run_resource(service, kind, 3)
     found, arguments = SENSORS[kind]
     for before, after in pairwise(runs):
-        # Just after the one has begun: it is too early, though it ended later, and the newest one is too late.
-        moment = (datetime.fromisoformat(before["started_at"]) + timedelta(milliseconds=1)).isoformat()
-        result = sense(mode, found, after=moment, **arguments)
+        # Just after the start of a run: by start time, this run is too early and the newest run is too late.
+        start = (datetime.fromisoformat(before["started_at"]) + timedelta(milliseconds=1)).isoformat()
+        result = sense(mode, found, after=start, **arguments)
         assert result["run_id"] == after["id"]
         assert result["outcome"] == "succeeded"
         assert result["attached"]
-        assert sense(mode, found, after=moment, moment_of="end", **arguments)["run_id"] == before["id"]
+        assert sense(mode, found, after=start, moment_of="end", **arguments)["run_id"] == before["id"]
     assert sense(mode, found, after=runs[1]["started_at"], **arguments)["run_id"] == runs[1]["id"]
     assert sense(mode, found, run_id=runs[0]["id"], **arguments)["run_id"] == runs[0]["id"]
     assert sense(mode, found, newest=True, **arguments)["run_id"] == runs[-1]["id"]
@@ -209,11 +197,11 @@ def test_a_backfill_gets_the_run_of_its_own_time(kind: str, mode: str, service: 
 
 @MODES
 @pytest.mark.parametrize("kind", SENSORS)
-def test_a_run_that_begins_later_is_waited_for(kind: str, mode: str, service: LocalService) -> None:
-    before = have_run(service, kind)
+def test_sensor_waits_for_a_later_run(kind: str, mode: str, service: LocalService) -> None:
+    before = run_resource(service, kind)
     found, arguments = SENSORS[kind]
     path = f"/{PATHS[kind][1]}"
-    result = while_it_waits(
+    result = run_and_act(
         service, path, lambda: request_run(service, kind), lambda: sense(mode, found, after=now(), **arguments)
     )
     (new,) = runs_of(service, kind)[len(before) :]
@@ -222,36 +210,36 @@ def test_a_run_that_begins_later_is_waited_for(kind: str, mode: str, service: Lo
 
 
 @MODES
-def test_a_run_that_began_before_is_not_the_one(mode: str, service: LocalService) -> None:
+def test_active_run_from_before_does_not_match(mode: str, service: LocalService) -> None:
     service.runs({"minimum_duration": 0.5})
     request_run(service, "stream")
     wait_for("a run", lambda: bool(runs_of(service, "stream")), limit=10, interval=0.02)
 
-    def next_one() -> None:
-        # The one that is going has to end first.
+    def start_next_run() -> None:
+        # A new run requires the end of the active run.
         wait_for("its end", lambda: bool(runs_of(service, "stream")[0].get("finished_at")), limit=10, interval=0.02)
         request_run(service, "stream")
 
-    moment = now()
-    result = while_it_waits(
+    start = now()
+    result = run_and_act(
         service,
         "/elt_stream_runs",
-        next_one,
-        lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=moment),
+        start_next_run,
+        lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=start),
     )
     assert result["run_id"] == runs_of(service, "stream")[1]["id"]
     assert (
-        sense(mode, EltStreamRunSensor, stream_id="sync.a", after=moment, moment_of="end")["run_id"]
+        sense(mode, EltStreamRunSensor, stream_id="sync.a", after=start, moment_of="end")["run_id"]
         == (runs_of(service, "stream")[0]["id"])
     )
 
 
 @MODES
-def test_a_failed_run_fails_it_or_is_passed_over(mode: str, service: LocalService) -> None:
-    service.runs({"resources": {"sync.a": {"outcomes": [{"fail": "The source is away."}]}}})
-    moment = now()
-    runs = have_run(service, "stream", 2)
-    arguments: dict[str, Any] = {"stream_id": "sync.a", "after": moment}
+def test_failed_run_fails_the_sensor_unless_on_failure_next(mode: str, service: LocalService) -> None:
+    service.runs({"resources": {"sync.a": {"outcomes": [{"fail": "The source is restart_service."}]}}})
+    start = now()
+    runs = run_resource(service, "stream", 2)
+    arguments: dict[str, Any] = {"stream_id": "sync.a", "after": start}
     with pytest.raises(RunFailedError):
         sense(mode, EltStreamRunSensor, **arguments)
     for flag in ("soft_fail", "never_fail"):
@@ -284,21 +272,21 @@ def test_newest_run_is_awaited_while_it_is_active(mode: str, service: LocalServi
 
 
 @MODES
-def test_a_load_in_slices_is_one(mode: str, service: LocalService) -> None:
-    moment = now()
+def test_load_in_slices_counts_as_one_run(mode: str, service: LocalService) -> None:
+    start = now()
     service.runs({"resources": {"sync.a": {"outcomes": [{"chunks": 2}]}}})
     request_run(service, "stream")
     wait_for("the load", lambda: [run["status"] for run in runs_of(service, "stream")][2:] == ["COMPLETED"], limit=20)
     runs = runs_of(service, "stream")
-    assert sense(mode, EltStreamRunSensor, stream_id="sync.a", after=moment)["run_id"] == runs[2]["id"]
-    # What began in the middle of it began before.
-    later = have_run(service, "stream")
+    assert sense(mode, EltStreamRunSensor, stream_id="sync.a", after=start)["run_id"] == runs[2]["id"]
+    # The load began before its second slice, so it does not match.
+    later = run_resource(service, "stream")
     assert sense(mode, EltStreamRunSensor, stream_id="sync.a", after=runs[1]["started_at"])["run_id"] == later[-1]["id"]
     assert sense(mode, EltStreamRunSensor, stream_id="sync.a", run_id=runs[0]["id"])["run_id"] == runs[2]["id"]
 
 
 @MODES
-def test_all_streams_of_a_sync(mode: str, service: LocalService) -> None:
+def test_sync_sensor_waits_for_all_streams(mode: str, service: LocalService) -> None:
     first = now()
     for name in "ab":
         httpx.post(f"{service.base_url}/elt_streams/sync.{name}/request_run", headers=service.headers)
@@ -306,7 +294,7 @@ def test_all_streams_of_a_sync(mode: str, service: LocalService) -> None:
     assert result["outcome"] == "succeeded"
     assert {name: each["rows_synced"] for name, each in result["streams"].items()} == {"a": 3, "b": 3}
     second = now()
-    have_run(service, "stream")
+    run_resource(service, "stream")
     assert sense(mode, EltSyncRunSensor, sync_id="sync", streams=["a"], after=second)["streams"].keys() == {"a"}
     with pytest.raises(AirflowSensorTimeout):
         sense(mode, EltSyncRunSensor, sync_id="sync", after=second, timeout=0.5)
@@ -315,15 +303,15 @@ def test_all_streams_of_a_sync(mode: str, service: LocalService) -> None:
         sense(mode, EltSyncRunSensor, sync_id="sync", streams=["c"], after=second)
 
 
-def test_a_look_at_a_sync_costs_one_request(service: LocalService) -> None:
-    moment = now()
-    have_run(service, "stream")
+def test_poll_of_a_sync_is_one_request(service: LocalService) -> None:
+    start = now()
+    run_resource(service, "stream")
     with pytest.raises(AirflowSensorTimeout):
-        sense("poke", EltSyncRunSensor, sync_id="sync", after=moment, timeout=0.6)
-    schedule = service.journal_requests("/elt_syncs/sync/status")
-    paths = [entry["path"] for entry in service.journal_requests(after=schedule[0]["seq"])]
-    assert len(schedule) > 2
-    # The first look shows the streams, and one of them itself.
+        sense("poke", EltSyncRunSensor, sync_id="sync", after=start, timeout=0.6)
+    polls = service.journal_requests("/elt_syncs/sync/status")
+    paths = [entry["path"] for entry in service.journal_requests(after=polls[0]["seq"])]
+    assert len(polls) > 2
+    # The first poll also requests the list of streams, and the runs of one stream.
     later = [path for path in paths if "/_local" not in path and path != "/elt_syncs/sync/status"]
     assert sorted(later) == ["/elt_stream_runs", "/elt_streams"] or later == ["/elt_stream_runs"]
 
@@ -337,12 +325,12 @@ FRESH: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
 
 @MODES
 @pytest.mark.parametrize("kind", FRESH)
-def test_fresh_and_last(kind: str, mode: str, service: LocalService) -> None:
+def test_freshness_and_last_run_sensors(kind: str, mode: str, service: LocalService) -> None:
     fresh, last, arguments = FRESH[kind]
     resource_id = next(iter(arguments.values()))
-    (good,) = have_run(service, kind)
-    service.runs({"resources": {resource_id: {"outcomes": [{"fail": "The source is away."}]}}})
-    _, bad = have_run(service, kind)
+    (good,) = run_resource(service, kind)
+    service.runs({"resources": {resource_id: {"outcomes": [{"fail": "The source is restart_service."}]}}})
+    _, bad = run_resource(service, kind)
     assert sense(mode, fresh, max_age=timedelta(hours=1), **arguments)["run_id"] == good["id"]
     late = datetime.fromisoformat(good["finished_at"]) + timedelta(hours=1, milliseconds=1)
     with pytest.raises(AirflowSensorTimeout):
@@ -351,14 +339,14 @@ def test_fresh_and_last(kind: str, mode: str, service: LocalService) -> None:
         sense(mode, last, **arguments)
     with pytest.raises(AirflowSkipException):
         sense(mode, last, soft_fail=True, **arguments)
-    runs = have_run(service, kind)
+    runs = run_resource(service, kind)
     assert sense(mode, last, **arguments)["run_id"] == runs[-1]["id"]
     assert sense(mode, fresh, max_age=3600, **arguments)["run_id"] == runs[-1]["id"]
 
 
 @MODES
-def test_something_becomes_fresh_while_one_waits(mode: str, service: LocalService) -> None:
-    result = while_it_waits(
+def test_freshness_sensor_waits_for_a_run(mode: str, service: LocalService) -> None:
+    result = run_and_act(
         service,
         "/elt_stream_runs",
         lambda: request_run(service, "stream"),
@@ -368,14 +356,14 @@ def test_something_becomes_fresh_while_one_waits(mode: str, service: LocalServic
 
 
 @MODES
-def test_failed_records(mode: str, service: LocalService) -> None:
+def test_failed_records_sensor(mode: str, service: LocalService) -> None:
     arguments: dict[str, Any] = {"reverse_etl_sync_id": "out"}
     expected = {"reverse_etl_sync_id": "out", "failed_records": 0, "at_most": 0}
     assert sense(mode, ReverseEtlFailedRecordsSensor, **arguments) == expected
     path = "/reverse_etl_failed_records/count"
     service.faults([{"path": path, "times": "always", "rewrite": {"count": 7}}])
     assert sense(mode, ReverseEtlFailedRecordsSensor, at_most=7, **arguments)["failed_records"] == 7
-    result = while_it_waits(
+    result = run_and_act(
         service,
         path,
         lambda: service.faults([{"path": path, "times": "always", "rewrite": {"count": 6}}]),
@@ -390,14 +378,14 @@ TIME_OVER = {"": AirflowSensorTimeout, "soft_fail": AirflowSkipException, "never
 @MODES
 @pytest.mark.parametrize("flag", TIME_OVER)
 @pytest.mark.parametrize("conn_id", ["datapipe_default", "datapipe_away"])
-def test_time_that_is_over(conn_id: str, flag: str, mode: str) -> None:
+def test_timeout_of_a_sensor(conn_id: str, flag: str, mode: str) -> None:
     arguments: dict[str, Any] = {"stream_id": "sync.a", "after": now(), "timeout": 0.3, "datapipe_conn_id": conn_id}
     with pytest.raises(TIME_OVER[flag]):
         sense(mode, EltStreamRunSensor, **arguments, **({flag: True} if flag else {}))
 
 
 @pytest.mark.parametrize("mode", ["deferred", FROM_TRIGGER])
-def test_execution_timeout_is_told_from_timeout(mode: str) -> None:
+def test_execution_timeout_is_distinguished_from_timeout(mode: str) -> None:
     with pytest.raises(AirflowTaskTimeout):
         sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), execution_timeout=timedelta(seconds=0.3))
 
@@ -407,13 +395,13 @@ WRONG_KEY = {"stream_id": "sync.a", "datapipe_conn_id": "datapipe_wrong"}
 
 @MODES
 @pytest.mark.parametrize(
-    ("arguments", "expected", "said"),
+    ("arguments", "expected", "message"),
     [
         ({"stream_id": "nowhere"}, NotFoundError, "nowhere"),
         ({"stream_id": "sync.a", "run_id": "nowhere"}, InvalidRequestError, ""),
         ({"sync_id": "sync", "stream_name": "nothing"}, NameLookupError, ""),
         (WRONG_KEY, AuthenticationError, ""),
-        # Airflow's soft_fail is about time that is over, and runs that failed.
+        # soft_fail applies only to timeouts and failed runs.
         (WRONG_KEY | {"soft_fail": True}, AuthenticationError, ""),
         (WRONG_KEY | {"never_fail": True}, AirflowSkipException, ""),
         ({"stream_id": "sync.a", "after": "2026-01-01"}, ValueError, ""),
@@ -423,36 +411,39 @@ WRONG_KEY = {"stream_id": "sync.a", "datapipe_conn_id": "datapipe_wrong"}
         ({"stream_id": "sync.a", "run_id": "None"}, ValueError, "run_id is empty"),
     ],
 )
-def test_what_can_not_be_ends_at_once_with_its_own_error(
-    arguments: dict[str, Any], expected: type[Exception], said: str, mode: str, monkeypatch: pytest.MonkeyPatch
+def test_permanent_errors_end_a_sensor_at_once(
+    arguments: dict[str, Any], expected: type[Exception], message: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In mode reschedule, missing resources are polled again for a minute.
+    # In mode reschedule, a missing resource is polled over the grace period.
     monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.sensor_backoff.GRACE", 0.5)
-    moment = {} if "run_id" in arguments else {"after": now()}
-    with pytest.raises(expected, match=said or None) as failed:
-        sense(mode, EltStreamRunSensor, **(moment | arguments))
+    start = {} if "run_id" in arguments else {"after": now()}
+    with pytest.raises(expected, match=message or None) as failed:
+        sense(mode, EltStreamRunSensor, **(start | arguments))
     assert not isinstance(failed.value, AirflowSensorTimeout | LostContactError)
 
 
 @MODES
-def test_a_service_that_is_away_for_a_while_is_waited_for(mode: str, service: LocalService) -> None:
-    have_run(service, "stream")
+def test_sensor_survives_a_restart_of_the_service(mode: str, service: LocalService) -> None:
+    run_resource(service, "stream")
 
-    def away() -> None:
+    def restart_service() -> None:
         service.stop()
         service.start()
         request_run(service, "stream")
 
-    result = while_it_waits(
-        service, "/elt_stream_runs", away, lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now())
+    result = run_and_act(
+        service,
+        "/elt_stream_runs",
+        restart_service,
+        lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now()),
     )
     assert result["run_id"] == runs_of(service, "stream")[-1]["id"]
 
 
-def test_a_wait_that_the_triggerer_can_not_begin_is_lost_contact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_connection_in_the_trigger_is_lost_contact(monkeypatch: pytest.MonkeyPatch) -> None:
     sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, poke_interval=0.1)
     with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute({"ti": Instance()})  # type: ignore[typeddict-item]  # the part that is asked for
+        sensor.execute({"ti": RescheduledMemory()})  # type: ignore[typeddict-item]  # the used part of a context
     monkeypatch.delenv("AIRFLOW_CONN_DATAPIPE_DEFAULT")
     event = asyncio.run(event_of(deferred.value.trigger, None))
     with pytest.raises(LostContactError, match="datapipe_default"):
@@ -469,8 +460,10 @@ def test_a_wait_that_the_triggerer_can_not_begin_is_lost_contact(monkeypatch: py
 def test_unknown_run_outcome_is_skipped_only_by_never_fail(
     reason: WaitOutcomeReason, expected: type[Exception]
 ) -> None:
-    end = WaitOutcome(reason, RunRef("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is away")
-    event = {"status": "success", "check": Check("it is away", is_met=True, ends=(end,)).as_dict()}
+    end = WaitOutcome(
+        reason, RunRef("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is restart_service"
+    )
+    event = {"status": "success", "check": Check("it is restart_service", is_met=True, ends=(end,)).as_dict()}
     cases: list[tuple[dict[str, Any], type[Exception]]] = [
         ({}, expected),
         ({"soft_fail": True}, expected),
@@ -482,10 +475,10 @@ def test_unknown_run_outcome_is_skipped_only_by_never_fail(
             sensor.execute_complete({}, json.loads(json.dumps(event)))
 
 
-def test_what_the_trigger_keeps_is_plain_and_has_no_secret(service: LocalService) -> None:
+def test_trigger_arguments_are_json_without_secrets(service: LocalService) -> None:
     sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True)
     with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute({"ti": Instance()})  # type: ignore[typeddict-item]  # the part that is asked for
+        sensor.execute({"ti": RescheduledMemory()})  # type: ignore[typeddict-item]  # the used part of a context
     path, arguments = deferred.value.trigger.serialize()
     text = json.dumps(arguments)
     assert service.api_key not in text

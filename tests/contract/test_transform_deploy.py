@@ -31,8 +31,8 @@ from tests.support.tasks import Memory, run
 KINDS = ("view", "table")
 SEED: dict[str, Any] = {
     "runs": {"minimum_duration": 0.15},
-    "transforms": [transform(f"there.{kind}", name=kind, folder_path="there", materialization=kind) for kind in KINDS]
-    + [transform(f"twin.{n}", name="twin", folder_path="there", publish=False) for n in (1, 2)],
+    "transforms": [transform(f"marts.{kind}", name=kind, folder_path="marts", materialization=kind) for kind in KINDS]
+    + [transform(f"twin.{n}", name="twin", folder_path="marts", publish=False) for n in (1, 2)],
 }
 
 
@@ -47,7 +47,7 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def deployment(**more: Any) -> TransformDeployOperator:
-    arguments: dict[str, Any] = {"name": "table", "folder_path": "there", "sql_template": "SELECT 1 AS id"}
+    arguments: dict[str, Any] = {"name": "table", "folder_path": "marts", "sql_template": "SELECT 1 AS id"}
     return TransformDeployOperator(task_id="t", **(arguments | more))
 
 
@@ -69,69 +69,69 @@ def publications(service: LocalService, transform_id: str) -> int:
 
 @MODES
 @pytest.mark.parametrize("kind", ["view", "table"])
-def test_what_is_so_already_is_left_alone(kind: str, *, deferrable: bool, service: LocalService) -> None:
+def test_unchanged_transform_sends_no_changes(kind: str, *, deferrable: bool, service: LocalService) -> None:
     result = run(deployment(name=kind, materialization=kind, sql_template="SELECT 1 AS id\n", deferrable=deferrable))
     assert (result["outcome"], result["action"], result["published"]) == ("succeeded", "none", False)
-    assert (result["resource_id"], result["name"]) == (f"there.{kind}", f"there/{kind}")
+    assert (result["resource_id"], result["name"]) == (f"marts.{kind}", f"marts/{kind}")
     assert changes(service) == []
 
 
 @MODES
-def test_only_what_differs_is_sent(*, deferrable: bool, service: LocalService) -> None:
+def test_only_differing_fields_are_sent(*, deferrable: bool, service: LocalService) -> None:
     memory = Memory()
-    result = run(deployment(documentation="What it is.", deferrable=deferrable), memory)
+    result = run(deployment(documentation="One row per order.", deferrable=deferrable), memory)
     assert (result["action"], result["changed"], result["published"]) == ("updated", True, False)
-    # What it is for people is not built.
-    assert changes(service) == ["PATCH /transforms/there.table"]
+    # A changed description requires no build.
+    assert changes(service) == ["PATCH /transforms/marts.table"]
     result = run(deployment(sql_template="SELECT 2 AS id", cron_expression="0 4 * * *", deferrable=deferrable), memory)
     assert (result["action"], result["published"], result["status"]) == ("updated", True, "completed")
     assert changes(service)[1:] == [
-        "PATCH /transforms/there.table",
-        "POST /transforms/there.table/publish",
-        "PATCH /transforms/there.table",
+        "PATCH /transforms/marts.table",
+        "POST /transforms/marts.table/publish",
+        "PATCH /transforms/marts.table",
     ]
-    after = shown(service, "there.table")
-    assert (after["documentation"], after["cron_expression"]) == ("What it is.", "0 4 * * *")
+    after = shown(service, "marts.table")
+    assert (after["documentation"], after["cron_expression"]) == ("One row per order.", "0 4 * * *")
     result = run(deployment(sql_template="SELECT 2 AS id", cron_expression="none", deferrable=deferrable), memory)
     assert (result["action"], result["published"]) == ("updated", False)
-    assert shown(service, "there.table")["cron_expression"] is None
+    assert shown(service, "marts.table")["cron_expression"] is None
     assert len(changes(service)) == 5
 
 
 @MODES
 @pytest.mark.parametrize(("name", "kind"), [("view", "table"), ("table", "view")])
-def test_a_view_becomes_a_table_and_back(name: str, kind: str, *, deferrable: bool, service: LocalService) -> None:
+def test_materialization_can_be_changed(name: str, kind: str, *, deferrable: bool, service: LocalService) -> None:
     result = run(deployment(name=name, materialization=kind, deferrable=deferrable))
     assert (result["action"], result["published"], result["outcome"]) == ("updated", True, "succeeded")
-    assert shown(service, f"there.{name}")["materialization"] == kind
-    assert publications(service, f"there.{name}") == 1
+    assert shown(service, f"marts.{name}")["materialization"] == kind
+    assert publications(service, f"marts.{name}") == 1
 
 
 @pytest.mark.parametrize(("name", "kind"), [("view", "table"), ("table", "view")])
-def test_what_was_changed_and_not_published_is_published(name: str, kind: str, service: LocalService) -> None:
+def test_unpublished_change_is_published(name: str, kind: str, service: LocalService) -> None:
     for body in ({"materialization": kind}, {"sql_template": "SELECT 2 AS id"}):
-        path = f"{service.base_url}/transforms/there.{name}"
+        path = f"{service.base_url}/transforms/marts.{name}"
         httpx.patch(path, json=body, headers=service.headers).raise_for_status()
-        result = run(deployment(name=name, sql_template=shown(service, f"there.{name}")["sql_template"]))
+        result = run(deployment(name=name, sql_template=shown(service, f"marts.{name}")["sql_template"]))
         assert (result["action"], result["published"], result["outcome"]) == ("none", True, "succeeded")
 
 
-def test_a_build_that_is_going_is_waited_for(service: LocalService) -> None:
+def test_active_build_is_awaited(service: LocalService) -> None:
     # A request while the seed's own build is active joins that build.
     wait_for(
-        "the seed is built", lambda: shown(service, "there.table")["materialization_status"] == "completed", limit=30
+        "the seed is built", lambda: shown(service, "marts.table")["materialization_status"] == "completed", limit=30
     )
     service.runs({"minimum_duration": 3})
-    path = f"{service.base_url}/transforms/there.table/publish"
+    path = f"{service.base_url}/transforms/marts.table/publish"
     httpx.post(path, headers=service.headers).raise_for_status()
     result = run(deployment())
     service.runs({"minimum_duration": SEED["runs"]["minimum_duration"]})
     assert (result["attached"], result["published"], result["status"]) == (True, False, "completed")
-    assert publications(service, "there.table") == 1
+    assert publications(service, "marts.table") == 1
 
 
 @MODES
-def test_a_build_that_fails_is_told_and_built_again_next_time(*, deferrable: bool, service: LocalService) -> None:
+def test_failed_build_is_reported_and_retried(*, deferrable: bool, service: LocalService) -> None:
     memory = Memory()
     task = deployment(
         sql_template="SELECT CAST('x' AS INTEGER) AS id", cron_expression="0 4 * * *", deferrable=deferrable
@@ -140,31 +140,31 @@ def test_a_build_that_fails_is_told_and_built_again_next_time(*, deferrable: boo
         with pytest.raises(RunFailedError, match="Could not convert string 'x'"):
             run(task, memory)
         assert memory.pushed["return_value"]["action"] == ("updated" if tries == 1 else "none")
-        assert publications(service, "there.table") == tries
-    assert shown(service, "there.table")["cron_expression"] is None
+        assert publications(service, "marts.table") == tries
+    assert shown(service, "marts.table")["cron_expression"] is None
 
 
-def test_sql_that_the_service_refuses_leaves_what_stands(service: LocalService) -> None:
+def test_rejected_sql_leaves_the_transform_unchanged(service: LocalService) -> None:
     with pytest.raises(InvalidRequestError, match=r"Unknown reference \{\{model\.nowhere\}\}"):
         run(deployment(name="view", sql_template="SELECT 1 AS id FROM {{model.nowhere}}"))
     result = run(deployment(name="view", sql_template="SELECT 3 AS id"))
     assert (result["action"], result["published"]) == ("updated", True)
 
 
-def test_without_publishing_it_is_a_draft(service: LocalService) -> None:
+def test_deploy_without_publish_creates_a_draft(service: LocalService) -> None:
     result = run(deployment(name="new", publish="False", sql_template="SELECT * FROM {{raw.not.yet}}"))
     assert (result["action"], result["outcome"], result["status"]) == ("created", "skipped", "draft")
     assert changes(service) == ["POST /transforms"]
 
 
-def test_two_of_one_name_are_named(service: LocalService) -> None:
-    with pytest.raises(AmbiguousNameError, match=r"'there/twin': twin\.1, twin\.2"):
+def test_ambiguous_name_is_an_error(service: LocalService) -> None:
+    with pytest.raises(AmbiguousNameError, match=r"'marts/twin': twin\.1, twin\.2"):
         run(deployment(name="twin"))
     assert changes(service) == []
 
 
 @pytest.mark.parametrize(
-    ("wrong", "problem"),
+    ("arguments", "problem"),
     [
         ({"name": "None"}, "name is empty"),
         ({"sql_template": ""}, "sql_template is empty"),
@@ -173,11 +173,11 @@ def test_two_of_one_name_are_named(service: LocalService) -> None:
         ({"publish": "perhaps"}, "publish must be True or False"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_anything_is_sent(
-    wrong: dict[str, Any], problem: str, service: LocalService
+def test_invalid_arguments_fail_before_any_request(
+    arguments: dict[str, Any], problem: str, service: LocalService
 ) -> None:
     with pytest.raises(ValueError, match=problem):
-        run(deployment(**wrong))
+        run(deployment(**arguments))
     assert service.journal_requests() == []
 
 
@@ -219,7 +219,7 @@ def interrupted_everywhere(
     service: LocalService, monkeypatch: pytest.MonkeyPatch, how: str, work: Callable[[Memory], Any]
 ) -> Iterator[Any]:
     """Interrupt each request of some work in turn, repeat the work after it, and yield the results."""
-    # A few polls of each build.
+    # This interval causes several polls of each build.
     connect(monkeypatch, service, poll_interval=0.15)
     at = 0
     while True:
@@ -244,7 +244,7 @@ HOW = pytest.mark.parametrize("how", ["killed before", "killed after", "lost"])
 @pytest.mark.slow
 @HOW
 @pytest.mark.parametrize("name", ["table", "new"])
-def test_a_deployment_that_is_interrupted_anywhere_ends_the_same(
+def test_interrupted_transform_deploy_reaches_same_state(
     how: str, name: str, service: LocalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def work(memory: Memory) -> Any:
@@ -254,41 +254,39 @@ def test_a_deployment_that_is_interrupted_anywhere_ends_the_same(
     interruptions = 0
     for result in interrupted_everywhere(service, monkeypatch, how, work):
         interruptions += 1
-        (there,) = named(service, name)
-        assert (there["sql_template"], there["cron_expression"]) == ("SELECT 7 AS id", "0 4 * * *")
-        assert (there["status"], there["materialization_status"]) == ("published", "completed")
+        (found,) = named(service, name)
+        assert (found["sql_template"], found["cron_expression"]) == ("SELECT 7 AS id", "0 4 * * *")
+        assert (found["status"], found["materialization_status"]) == ("published", "completed")
         assert result["outcome"] == "succeeded"
-        assert publications(service, there["id"]) == 1
+        assert publications(service, found["id"]) == 1
     assert interruptions > (6 if how == "killed before" else 3)
 
 
-def test_a_cleared_task_deploys_what_is_new_then(service: LocalService) -> None:
+def test_cleared_task_deploys_the_new_sql(service: LocalService) -> None:
     memory = Memory()
     run(deployment(sql_template="SELECT 2 AS id"), memory)
     assert {each["closed_in"] for each in memory.kept.values()} == {memory.max_tries}
     memory.max_tries += 2
     run(deployment(sql_template="SELECT 3 AS id"), memory)
-    assert publications(service, "there.table") == 2
+    assert publications(service, "marts.table") == 2
 
 
-def test_what_an_earlier_try_published_is_not_taken_for_this(
-    service: LocalService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_publication_of_an_earlier_try_is_not_reused(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = Memory()
     with monkeypatch.context() as patch:
         patch.setattr(DatapipeHook, "send", Interruption(1, "killed after").of(DatapipeHook.send))
         with pytest.raises(Killed):
             run(deployment(sql_template="SELECT 2 AS id"), memory)
-    assert publications(service, "there.table") == 1
+    assert publications(service, "marts.table") == 1
     assert memory.kept
-    # The retry has other SQL, as a template may.
+    # The retry renders other SQL.
     run(deployment(sql_template="SELECT 3 AS id"), memory)
-    assert publications(service, "there.table") == 2
+    assert publications(service, "marts.table") == 2
 
 
 @pytest.mark.slow
-def test_version_control_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    draft = {"id": "draft", "name": "draft", "folder_path": "there", "sql_template": "SELECT 1 AS id"}
+def test_version_control_error_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    draft = {"id": "draft", "name": "draft", "folder_path": "marts", "sql_template": "SELECT 1 AS id"}
     (tmp_path / "new.sql").write_text("SELECT 1")
     seed = {"transforms_managed_by_version_control": True, "transforms": [*SEED["transforms"], draft]}
     with LocalService(seed, control=True) as managed:
@@ -301,30 +299,32 @@ def test_version_control_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         for task in tasks:
             with pytest.raises(InvalidRequestError, match="managed by version control"):
                 run(task)
-        # What is there as it is to be can be published.
+        # Unchanged definitions can be published.
         assert run(deployment(name="draft"))["published"]
         assert run(deployment())["action"] == "none"
 
 
 @MODES
-def test_building_again_is_another_build(*, deferrable: bool, service: LocalService) -> None:
+def test_rematerialize_starts_another_build(*, deferrable: bool, service: LocalService) -> None:
     memory = Memory()
-    result = run(TransformRematerializeOperator(task_id="t", transform_id="there.table", deferrable=deferrable), memory)
+    result = run(TransformRematerializeOperator(task_id="t", transform_id="marts.table", deferrable=deferrable), memory)
     assert (result["status"], result["outcome"], result["attached"]) == ("completed", "succeeded", False)
-    assert changes(service) == ["POST /transforms/there.table/rematerialize"]
+    assert changes(service) == ["POST /transforms/marts.table/rematerialize"]
     with pytest.raises(InvalidRequestError, match="not published"):
         run(TransformRematerializeOperator(task_id="t", transform_id="twin.1", deferrable=deferrable))
 
 
 @pytest.mark.slow
 @HOW
-def test_building_again_begins_once(how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_rematerialize_starts_one_build(
+    how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def work(memory: Memory) -> Any:
         return run(TransformRematerializeOperator(task_id="t", transform_name="table"), memory)
 
     for result in interrupted_everywhere(service, monkeypatch, how, work):
         assert result["outcome"] == "succeeded"
-        assert publications(service, "there.table") == 1
+        assert publications(service, "marts.table") == 1
 
 
 def files(folder: Path, **sql: str) -> str:
@@ -342,12 +342,12 @@ def bulk(folder: str, **more: Any) -> TransformBulkDeployOperator:
 @pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("materialization", ["view", "table"])
-def test_a_folder_is_built_in_the_order_in_which_it_is_read(
+def test_folder_is_built_in_reference_order(
     materialization: str, *, deferrable: bool, service: LocalService, tmp_path: Path
 ) -> None:
     read = "SELECT id + 1 AS id FROM {{model.s.NEXT}}"
     chain = {f"s__m{n}": read.replace("NEXT", f"m{n + 1}") for n in range(4)}
-    folder = files(tmp_path, **chain, s__m4="SELECT id FROM {{model.there.view}}", alone="SELECT 1")
+    folder = files(tmp_path, **chain, s__m4="SELECT id FROM {{model.marts.view}}", alone="SELECT 1")
     result = run(bulk(folder, materialization=materialization, deferrable=deferrable))
     assert result["counts"] == {"created": 6, "updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}
     assert all(item["published"] for item in result["transforms"].values())
@@ -368,7 +368,9 @@ def test_transforms_are_created_once_in_batches_of_fifty(service: LocalService, 
     assert len(changes(service)) == 4
 
 
-def test_many_are_asked_about_at_once(service: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_requested_concurrently(
+    service: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = files(tmp_path, **{f"many__m{n}": f"SELECT {n} AS id" for n in range(12)})
     assert run(bulk(folder))["counts"]["created"] == 12
     one_by_one, send = [], DatapipeHook.send
@@ -396,8 +398,8 @@ def test_failed_deployment_pushes_partial_result(service: LocalService, tmp_path
     left = memory.pushed["return_value"]
     assert left["outcome"] == "failed"
     assert {path: each["error"] for path, each in left["transforms"].items()} == {
-        "a": "updated, but not published: the deployment ended before",
-        "b": "the deployment ended before",
+        "a": "updated, but not published: the deployment was aborted",
+        "b": "the deployment was aborted",
     }
     assert run(bulk(folder), memory)["counts"] == {
         "created": 0,
@@ -410,7 +412,7 @@ def test_failed_deployment_pushes_partial_result(service: LocalService, tmp_path
 
 @pytest.mark.slow
 @MODES
-def test_what_fails_stops_only_what_reads_it(*, deferrable: bool, service: LocalService, tmp_path: Path) -> None:
+def test_failed_transform_skips_only_its_readers(*, deferrable: bool, service: LocalService, tmp_path: Path) -> None:
     folder = files(
         tmp_path,
         b__bad="SELECT CAST('x' AS INTEGER) AS id",
@@ -419,8 +421,8 @@ def test_what_fails_stops_only_what_reads_it(*, deferrable: bool, service: Local
         b__far="SELECT * FROM {{model.b.reader}}",
         b__good="SELECT 1 AS id",
         b__better="SELECT * FROM {{model.b.good}}",
-        there__table="SELECT 9 AS id",
-        there__twin="SELECT 9 AS id",
+        marts__table="SELECT 9 AS id",
+        marts__twin="SELECT 9 AS id",
     )
     (tmp_path / "b" / "no name.sql").write_text("SELECT 1")
     memory = Memory()
@@ -436,8 +438,8 @@ def test_what_fails_stops_only_what_reads_it(*, deferrable: bool, service: Local
         "b/good": "created",
         "b/better": "created",
         "b/no name": "failed",
-        "there/table": "updated",
-        "there/twin": "failed",
+        "marts/table": "updated",
+        "marts/twin": "failed",
     }
     assert result["outcome"] == "partial"
     assert "Could not convert string 'x'" in items["b/bad"]["error"]
@@ -445,12 +447,12 @@ def test_what_fails_stops_only_what_reads_it(*, deferrable: bool, service: Local
     assert items["b/reader"]["error"] == "created, but not published: it reads b/bad, which was not built"
     assert items["b/far"]["error"] == "created, but not published: it reads b/reader, which was not built"
     assert "name" in items["b/no name"]["error"]
-    assert "twin.1, twin.2" in items["there/twin"]["error"]
+    assert "twin.1, twin.2" in items["marts/twin"]["error"]
     assert (items["b/better"]["published"], items["b/reader"]["published"]) == (True, False)
-    # Mended, the next try does the rest and nothing else.
+    # After the correction, the next try deploys only the remaining transforms.
     files(tmp_path, b__bad="SELECT 1 AS id", b__refused="SELECT 1 AS id")
     (tmp_path / "b" / "no name.sql").unlink()
-    (tmp_path / "there" / "twin.sql").unlink()
+    (tmp_path / "marts" / "twin.sql").unlink()
     result = run(bulk(folder, materialization="table", deferrable=deferrable), memory)
     assert result["counts"] == {"created": 0, "updated": 2, "unchanged": 5, "failed": 0, "skipped": 0}
     published = {path for path, item in result["transforms"].items() if item["published"]}
@@ -459,7 +461,7 @@ def test_what_fails_stops_only_what_reads_it(*, deferrable: bool, service: Local
 
 
 @pytest.mark.parametrize(("policy", "bad", "fails"), [("succeed", 1, False), ("succeed", 2, True), ("fail", 1, True)])
-def test_partial_failure_goes_by_the_policy(policy: str, bad: int, *, fails: bool, tmp_path: Path) -> None:
+def test_partial_failure_follows_the_policy(policy: str, bad: int, *, fails: bool, tmp_path: Path) -> None:
     sql = {f"m{n}": "SELECT 1" if n >= bad else "SELECT no_such_column" for n in range(2)}
     task = bulk(files(tmp_path, **sql), on_partial_failure=policy)
     if fails:
@@ -469,7 +471,7 @@ def test_partial_failure_goes_by_the_policy(policy: str, bad: int, *, fails: boo
         assert run(task)["outcome"] == "partial"
 
 
-def test_a_circle_is_named_before_anything_is_changed(service: LocalService, tmp_path: Path) -> None:
+def test_cycle_fails_before_any_change(service: LocalService, tmp_path: Path) -> None:
     folder = files(tmp_path, c__a="SELECT * FROM {{model.c.b}}", c__b="SELECT * FROM {{model.c.a}}")
     with pytest.raises(CyclicTransformsError, match="c/a -> c/b -> c/a"):
         run(bulk(folder))
@@ -478,10 +480,10 @@ def test_a_circle_is_named_before_anything_is_changed(service: LocalService, tmp
 
 @pytest.mark.slow
 @HOW
-def test_interrupted_deployment_reaches_the_same_final_state(
+def test_interrupted_folder_deploy_reaches_same_state(
     how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    folder = files(tmp_path, k__base="SELECT 5 AS id", k__top="SELECT * FROM {{model.k.base}}", there__table="SELECT 8")
+    folder = files(tmp_path, k__base="SELECT 5 AS id", k__top="SELECT * FROM {{model.k.base}}", marts__table="SELECT 8")
 
     def work(memory: Memory) -> Any:
         return run(bulk(folder, materialization="table"), memory)
@@ -489,8 +491,8 @@ def test_interrupted_deployment_reaches_the_same_final_state(
     for result in interrupted_everywhere(service, monkeypatch, how, work):
         assert result["outcome"] == "succeeded"
         for name, sql in (("base", "SELECT 5 AS id"), ("table", "SELECT 8")):
-            (there,) = named(service, name)
-            assert (there["sql_template"], there["materialization_status"]) == (sql, "completed")
-            assert publications(service, there["id"]) == 1
+            (found,) = named(service, name)
+            assert (found["sql_template"], found["materialization_status"]) == (sql, "completed")
+            assert publications(service, found["id"]) == 1
         (top,) = named(service, "top")
         assert (top["status"], top["materialization_status"]) == ("published", "completed")

@@ -18,7 +18,7 @@ import pytest
 from airflow_provider_datapipe.operators.transform_folders import TransformPlanOperator
 from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError
 from tests.contract.seeds import changes, page_blocks, page_tasks
-from tests.contract.transform_commands import FILES, SEED, Say, held, put, send
+from tests.contract.transform_commands import FILES, SEED, Say, put, send, transforms_by_path
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 PUBLISHED = "updated, but not published"
 
 
-def test_a_folder_is_planned_deployed_and_then_as_it_says(service: LocalService, say: Say, models: Path) -> None:
+def test_plan_deploy_and_second_plan_of_a_folder(service: LocalService, say: Say, models: Path) -> None:
     planned = say("plan", "--format", "json")
     assert planned.status == 3, planned
     # In the order in which they are created.
@@ -39,7 +39,7 @@ def test_a_folder_is_planned_deployed_and_then_as_it_says(service: LocalService,
     deployed = say("deploy", "--format", "json")
     assert deployed.status == 0, deployed
     assert deployed.each("result") == {"marts/paid": "created", "staging/orders": "created", "top": "created"}
-    paid = held(service)["marts/paid"]
+    paid = transforms_by_path(service)["marts/paid"]
     assert (paid["materialization"], paid["materialization_status"]) == ("table", "completed")
     assert (paid["cron_expression"], paid["orchestration_workflow_id"]) == ("0 4 * * *", "nightly")
     assert paid["documentation"] == "Who has paid.\n*/ -- all of it\n"
@@ -53,7 +53,12 @@ def test_a_folder_is_planned_deployed_and_then_as_it_says(service: LocalService,
 
 CHANGES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "SQL": ("PATCH", "/transforms/{}", {"sql_template": "SELECT 2 AS id, 'paid' AS status"}, {"diff": True}),
-    "documentation": ("PATCH", "/transforms/{}", {"documentation": "Else."}, {"documentation": "Else."}),
+    "documentation": (
+        "PATCH",
+        "/transforms/{}",
+        {"documentation": "Another text."},
+        {"documentation": "Another text."},
+    ),
     "materialization": ("PATCH", "/transforms/{}", {"materialization": "view"}, {"materialization": "view"}),
     "schedule": ("PATCH", "/transforms/{}", {"cron_expression": "5 4 * * *"}, {"schedule": "5 4 * * *"}),
     "no schedule": ("PATCH", "/transforms/{}", {"cron_expression": None}, {"schedule": "none"}),
@@ -68,11 +73,9 @@ CHANGES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_after_a_change_in_the_service_a_plan_shows_that_change(
-    change: str, service: LocalService, say: Say, deployed: Path
-) -> None:
+def test_plan_shows_a_change_in_the_service(change: str, service: LocalService, say: Say, deployed: Path) -> None:
     method, path, body, old = CHANGES[change]
-    send(service, method, path.format(held(service)["marts/paid"]["id"]), json=body or None)
+    send(service, method, path.format(transforms_by_path(service)["marts/paid"]["id"]), json=body or None)
     planned = say("plan", "--format", "json")
     assert planned.status == 3
     (item,) = (each for each in planned.items if each["action"] != "none")
@@ -84,27 +87,27 @@ def test_after_a_change_in_the_service_a_plan_shows_that_change(
     assert planned.json["warnings"] == []
     assert say("deploy").out == "updated transform marts/paid\n1 updated, 2 unchanged.\n"
     assert say("plan").status == 0
-    after = held(service)["marts/paid"]
+    after = transforms_by_path(service)["marts/paid"]
     assert (after["cron_expression"], after["orchestration_workflow_id"]) == ("0 4 * * *", "nightly")
     assert (after["materialization"], after["materialization_status"]) == ("table", "completed")
 
 
-def test_what_stands_in_the_warehouse_is_planned_for(service: LocalService, say: Say, deployed: Path) -> None:
-    orders = held(service)["staging/orders"]
+def test_plan_publishes_an_unpublished_definition(service: LocalService, say: Say, deployed: Path) -> None:
+    orders = transforms_by_path(service)["staging/orders"]
     send(service, "PATCH", f"/transforms/{orders['id']}", json={"sql_template": "SELECT 5 AS id, 'paid' AS status"})
-    # The file says the same by now; what was published does not.
+    # The file now has the same SQL as the draft, but an earlier version is published.
     (deployed / "staging/orders.sql").write_text("SELECT 5 AS id, 'paid' AS status")
     planned = say("plan")
     assert planned.status == 3
-    assert "^ publish transform staging/orders (what was published is an earlier definition)" in planned.out
+    assert "^ publish transform staging/orders (an earlier version is published)" in planned.out
     assert say("plan", "--exit-zero").status == 0
     assert say("deploy").out == "published transform staging/orders\n1 published, 2 unchanged.\n"
     assert say("plan").status == 0
 
 
-def test_a_check_that_fails_leaves_what_was_published(service: LocalService, say: Say, deployed: Path) -> None:
+def test_failed_check_keeps_the_published_version(service: LocalService, say: Say, deployed: Path) -> None:
     def preview() -> Any:
-        return send(service, "GET", f"/transforms/{held(service)['marts/paid']['id']}/versions")["data"]
+        return send(service, "GET", f"/transforms/{transforms_by_path(service)['marts/paid']['id']}/versions")["data"]
 
     paid = deployed / "marts/paid.sql"
     good = paid.read_text()
@@ -112,19 +115,19 @@ def test_a_check_that_fails_leaves_what_was_published(service: LocalService, say
     top = deployed / "marts/odd name.sql"
     top.write_text(top.read_text().replace("SELECT id", "SELECT id AS number"))
     (deployed / "other.sql").write_text("SELECT 3 AS id")
-    said = say("deploy", "--format", "json")
-    assert said.status == 1
-    assert said.each("result") == {
+    result = say("deploy", "--format", "json")
+    assert result.status == 1
+    assert result.each("result") == {
         "marts/paid": "failed",
         "staging/orders": "unchanged",
         "top": "skipped",
         "other": "created",
     }
-    errors = {each["name"]: each["error"] for each in said.items}
+    errors = {each["name"]: each["error"] for each in result.items}
     assert errors["marts/paid"].startswith("updated, but not published: the check 'not_null: id' failed: ")
     assert errors["top"] == "updated, but not published: it reads marts/paid, which was not built"
     assert [each["is_published"] for each in preview()] == [False, True]
-    # It is still to be done, and fails again, without another word to the service but the check.
+    # The next deployment only runs the check again, which fails.
     assert say("plan", "--format", "json").each("action")["marts/paid"] == "publish"
     before = changes(service)
     assert say("deploy").status == 1
@@ -134,7 +137,7 @@ def test_a_check_that_fails_leaves_what_was_published(service: LocalService, say
     assert say("plan").status == 0
 
 
-#: Rules, and whether a table fits.
+#: Checks, and their expected result.
 RULES = {
     "not_null: [id, status]": True,
     "not_null: other": False,
@@ -151,7 +154,7 @@ RULES = {
 }
 
 
-def test_rules_for_columns(say: Say, tmp_path: Path) -> None:
+def test_column_checks(say: Say, tmp_path: Path) -> None:
     names = {}
     for number, check in enumerate(RULES):
         rows = "(1, 'a', NULL, 0), (2, 'it''s', 1, 0), (NULL, 'a', 2, 0)"
@@ -162,17 +165,17 @@ def test_rules_for_columns(say: Say, tmp_path: Path) -> None:
         sql = f'FROM (VALUES {rows}) AS rows(id, status, other, "odd ""name") /* ; */ ; -- the end;'
         names[f"m{number}"] = check
         put(tmp_path / "models", {f"m{number}.sql": f"-- ---\n-- checks:\n-- - {check}\n-- ---\n{sql}"})
-    said = say("deploy", "--format", "json")
-    assert {names[name]: result == "created" for name, result in said.each("result").items()} == RULES
+    result = say("deploy", "--format", "json")
+    assert {names[name]: result == "created" for name, result in result.each("result").items()} == RULES
 
 
-def test_what_fails_does_not_stop_the_others(service: LocalService, say: Say, models: Path) -> None:
+def test_failed_transform_skips_only_its_readers(service: LocalService, say: Say, models: Path) -> None:
     (models / "staging/orders.sql").write_text("SELECT broken")
     (models / "other.sql").write_text("SELECT 3 AS id")
     (models / "bad-name.sql").write_text("SELECT 3 AS id")
-    said = say("deploy", "--format", "json")
-    assert said.status == 1
-    assert said.each("result") == {
+    result = say("deploy", "--format", "json")
+    assert result.status == 1
+    assert result.each("result") == {
         "bad-name": "failed",
         "staging/orders": "failed",
         "marts/paid": "skipped",
@@ -186,17 +189,17 @@ def test_what_fails_does_not_stop_the_others(service: LocalService, say: Say, mo
 
 
 @pytest.mark.parametrize("status", [403, 409])
-def test_refused_transform_does_not_stop_the_others(
+def test_rejected_transform_does_not_stop_the_others(
     service: LocalService, say: Say, deployed: Path, status: int
 ) -> None:
     for name in ("staging/orders.sql", "other.sql"):
         (deployed / name).write_text("SELECT 2 AS id, 'paid' AS status")
-    there = held(service)
-    refused = {"path": "/transforms/*", "resource_id": there["staging/orders"]["id"], "method": "PATCH"}
+    current = transforms_by_path(service)
+    refused = {"path": "/transforms/*", "resource_id": current["staging/orders"]["id"], "method": "PATCH"}
     service.faults([{**refused, "status": status, "times": "always"}])
-    said = say("deploy", "--format", "json")
-    assert (said.status, said.err) == (1, "")
-    assert said.each("result") == {
+    result = say("deploy", "--format", "json")
+    assert (result.status, result.err) == (1, "")
+    assert result.each("result") == {
         "staging/orders": "failed",
         "other": "created",
         "marts/paid": "unchanged",
@@ -207,13 +210,13 @@ def test_refused_transform_does_not_stop_the_others(
     assert say("plan").status == 0
 
 
-ENDED = "the deployment ended before"
+ENDED = "the deployment was aborted"
 
 
 @pytest.mark.parametrize(
     ("at", "expected"),
     [
-        # The second change; nothing can be said of what was not looked at.
+        # Error at the second update: the other transforms are skipped.
         (
             {"method": "PATCH", "path": "/transforms/*", "skip": 1},
             {
@@ -222,7 +225,7 @@ ENDED = "the deployment ended before"
                 "c": ("skipped", ENDED),
             },
         ),
-        # What is set once all is built.
+        # Error when schedules are set after the builds.
         (
             {"method": "PATCH", "path": "/transforms/*", "skip": 3},
             {
@@ -244,67 +247,67 @@ def test_aborted_deployment_reports_a_result_for_each_transform(
     assert say("deploy").status == 0
     put(tmp_path / "models", files(2))
     service.faults([{**at, "status": 401}])
-    said = say("deploy", "--format", "json")
-    assert said.status == 1
-    assert {each["name"]: (each["result"], each["error"]) for each in said.items} == expected
-    (warning,) = said.json["warnings"]
-    assert warning.startswith("The deployment came to no end: The service does not accept the API key: ")
+    result = say("deploy", "--format", "json")
+    assert result.status == 1
+    assert {each["name"]: (each["result"], each["error"]) for each in result.items} == expected
+    (warning,) = result.json["warnings"]
+    assert warning.startswith("The deployment was aborted: The service does not accept the API key: ")
     assert say("deploy").status == 0
     assert say("plan").status == 0
 
 
-def test_nothing_that_was_done_is_an_error_alone(service: LocalService, say: Say, models: Path) -> None:
+def test_deployment_without_changes_reports_only_the_error(service: LocalService, say: Say, models: Path) -> None:
     service.faults([{"method": "POST", "path": "/transforms/bulk", "status": 401}])
-    said = say("deploy", "--format", "json")
-    assert (said.status, said.out) == (1, "")
-    assert said.err.startswith("datapipe deploy: The service does not accept the API key: ")
-    assert "POST /transforms/bulk" in said.err
+    result = say("deploy", "--format", "json")
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith("datapipe deploy: The service does not accept the API key: ")
+    assert "POST /transforms/bulk" in result.err
 
 
-def test_orphans_stay_unless_told(service: LocalService, say: Say, deployed: Path) -> None:
+def test_orphans_are_deleted_only_with_the_option(service: LocalService, say: Say, deployed: Path) -> None:
     for name in ("odd name", "paid"):
         (deployed / f"marts/{name}.sql").unlink()
     planned = say("plan")
     assert planned.status == 0
     assert planned.out == (
-        "In the service, and not in the files: 2. They stay, as --delete-orphans is not given.\n"
+        "Orphans (in the service, but not in the files): 2. Not deleted, because --delete-orphans is not set.\n"
         "    ? transform marts/paid\n    ? transform top\nNothing to do.\n"
     )
     assert say("deploy").status == 0
-    assert len(held(service)) == 3
+    assert len(transforms_by_path(service)) == 3
     planned = say("plan", "--delete-orphans", "--format", "json")
     assert (planned.status, planned.each("action")) == (
         3,
         {"staging/orders": "none", "marts/paid": "delete", "top": "delete"},
     )
-    ids = {name: each["id"] for name, each in held(service).items()}
+    ids = {name: each["id"] for name, each in transforms_by_path(service).items()}
     before = changes(service)
     assert say("deploy", "--delete-orphans", "--format", "json").json["counts"]["deleted"] == 2
-    # What reads another one goes first.
+    # Readers are deleted first.
     assert changes(service)[len(before) :] == [f"DELETE /transforms/{ids[name]}" for name in ("top", "marts/paid")]
-    assert list(held(service)) == ["staging/orders"]
+    assert list(transforms_by_path(service)) == ["staging/orders"]
     assert say("plan", "--delete-orphans").status == 0
 
 
-def test_orphans_that_are_needed_are_not_deleted(service: LocalService, say: Say, deployed: Path) -> None:
+def test_orphans_with_readers_are_not_deleted(service: LocalService, say: Say, deployed: Path) -> None:
     text = (deployed / "staging/orders.sql").read_text()
     (deployed / "staging/orders.sql").unlink()
     planned = say("plan", "--delete-orphans")
-    assert "Warning: marts/paid reads staging/orders, which would not be deleted therefore." in planned.out
-    said = say("deploy", "--delete-orphans", "--format", "json")
-    assert (said.status, said.each("result")["staging/orders"]) == (1, "failed")
-    assert {each["name"]: each["error"] for each in said.items}["staging/orders"] == (
-        "not deleted: marts/paid reads it"
+    assert "Warning: marts/paid reads staging/orders, so staging/orders will not be deleted." in planned.out
+    result = say("deploy", "--delete-orphans", "--format", "json")
+    assert (result.status, result.each("result")["staging/orders"]) == (1, "failed")
+    assert {each["name"]: each["error"] for each in result.items}["staging/orders"] == (
+        "not deleted, because it is used by: marts/paid"
     )
-    # Nor is any where something else went wrong.
+    # If another transform failed, no orphan is deleted.
     put(deployed, {"staging/orders.sql": text, "bad.sql": "SELECT broken"})
     (deployed / "marts/odd name.sql").unlink()
-    said = say("deploy", "--delete-orphans", "--format", "json")
-    assert (said.status, said.each("result")["top"]) == (1, "skipped")
-    assert len(held(service)) == 4
+    result = say("deploy", "--delete-orphans", "--format", "json")
+    assert (result.status, result.each("result")["top"]) == (1, "skipped")
+    assert len(transforms_by_path(service)) == 4
 
 
-def test_a_folder_of_the_service_has_files_of_its_own(service: LocalService, say: Say, tmp_path: Path) -> None:
+def test_folder_path_limits_plan_deploy_and_pull(service: LocalService, say: Say, tmp_path: Path) -> None:
     for name in ("dev", "development"):
         body = {"name": "old", "folder_path": name, "sql_template": "SELECT 1"}
         send(service, "POST", "/transforms", json=body)
@@ -328,22 +331,22 @@ def test_all_invalid_files_are_reported_before_any_request(service: LocalService
     }
     put(tmp_path / "models", files)
     for command in ("plan", "deploy", "pull"):
-        said = say(command)
-        assert said.status == 1
-        reported = said.err.splitlines()
+        result = say(command)
+        assert result.status == 1
+        reported = result.err.splitlines()
         assert reported[0].startswith(
-            "datapipe " + command + ": a.sql, line 3: materialisation is not known: there are name"
+            "datapipe " + command + ": a.sql, line 3: materialisation is not a known key: use name"
         )
-        assert reported[1].startswith("b/c.sql, line 4: checks[1].unqiue is not known")
-        assert reported[2].startswith("b/c.sql, line 5: schedule '* * *' is no cron expression")
-        assert reported[3].startswith("d.sql, line 3: the front matter that begins in line 1 has no end")
+        assert reported[1].startswith("b/c.sql, line 4: checks[1].unqiue is not a known key")
+        assert reported[2].startswith("b/c.sql, line 5: schedule '* * *' is not a cron expression")
+        assert reported[3].startswith("d.sql, line 3: the front matter that begins in line 1 is not closed")
     put(tmp_path / "models", {"a.sql": "SELECT 1", "b/c.sql": "-- ---\n-- name: a\n-- folder: ''\n-- ---\nSELECT 1"})
     (tmp_path / "models/d.sql").unlink()
-    assert "b/c.sql and a.sql both stand for the transform 'a'" in say("plan").err
+    assert "b/c.sql and a.sql both define the transform 'a'" in say("plan").err
     assert service.journal_requests() == []
 
 
-def test_what_leads_nowhere_is_warned_of(say: Say, tmp_path: Path) -> None:
+def test_plan_warns_about_unknown_references(say: Say, tmp_path: Path) -> None:
     files = {
         "a.sql": "SELECT * FROM {{model.gone}}, {{model.draft}}, {{raw.no.stream}}",
         "view.sql": "-- ---\n-- schedule: 0 4 * * *\n-- ---\nSELECT 1",
@@ -351,31 +354,31 @@ def test_what_leads_nowhere_is_warned_of(say: Say, tmp_path: Path) -> None:
     }
     put(tmp_path / "models", files)
     assert say("plan", "--format", "json").json["warnings"] == [
-        "draft: a draft has no schedule and no orchestration, and the file says publish: false.",
-        "view: only tables have a schedule, and this is a view, which will be refused.",
-        "a names {{model.gone}}, which is neither in the service nor in the files.",
-        "a reads draft, whose file says publish: false.",
-        "a names {{raw.no.stream}}, which is neither in the service nor in the files.",
+        "draft: drafts can't have a schedule or an orchestration, and the file sets publish: false.",
+        "view: only tables can have a schedule, and this is a view: the service will reject it.",
+        "a refers to {{model.gone}}, which neither the service nor the files define.",
+        "a reads draft, whose file sets publish: false.",
+        "a refers to {{raw.no.stream}}, which neither the service nor the files define.",
     ]
     put(tmp_path / "models", {"a.sql": "-- ---\n-- orchestration: Nihgtly\n-- ---\nSELECT 1"})
     assert "There is no orchestration named 'Nihgtly'. Did you mean Nightly?" in say("plan").err
     put(tmp_path / "models", {"a.sql": "-- ---\n-- orchestration: Twins\n-- ---\nSELECT 1"})
-    assert "more than one orchestration: twin.1, twin.2. Say orchestration_id." in say("deploy").err
+    assert "more than one orchestration: twin.1, twin.2. Set orchestration_id." in say("deploy").err
 
 
-def test_tables_without_references_are_warned_of(say: Say, deployed: Path) -> None:
+def test_plan_warns_about_tables_without_references(say: Say, deployed: Path) -> None:
     sql = "WITH paid AS (SELECT 1) SELECT 'staging.orders' FROM paid, Marts.Paid, {{model.staging.orders}}"
     put(deployed, {"other.sql": sql})
     assert say("plan", "--format", "json").json["warnings"] == [
-        "other reads marts.paid without a reference, so it does not wait for it: write {{model.marts.paid}}."
+        "other reads marts.paid without a reference, so deployments do not wait for it: write {{model.marts.paid}}."
     ]
     put(deployed, {"other.sql": "SELECT FROM FROM marts.paid ("})
     assert say("plan", "--format", "json").json["warnings"] == []
 
 
-@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
-def test_a_plan_is_coloured_on_a_terminal(
-    no_color: str, coloured: bool, service: LocalService, say: Say, deployed: Path
+@pytest.mark.parametrize(("no_color", "colored"), [("", True), ("1", False)])
+def test_plan_is_colored_on_a_terminal(
+    no_color: str, colored: bool, service: LocalService, say: Say, deployed: Path
 ) -> None:
     (deployed / "staging/orders.sql").write_text("SELECT 1 AS id,\x1b[2J 'paid' AS status")
     arguments = ["plan", "--base-url", service.base_url, "--quiet", "--transforms", str(deployed)]
@@ -389,14 +392,14 @@ def test_a_plan_is_coloured_on_a_terminal(
         timeout=60,
     )
     os.close(other_end)
-    said = os.read(main_end, 100_000).decode()
+    output = os.read(main_end, 100_000).decode()
     os.close(main_end)
     assert done.returncode == 3
-    assert ("\x1b[33m~ update transform staging/orders\x1b[0m" in said) is coloured
-    assert ("\x1b[31m    -SELECT 1 AS id, 'paid' AS status\x1b[0m" in said) is coloured
-    # What the service or a file holds can't steer the terminal.
-    assert "+SELECT 1 AS id,\\x1b[2J 'paid' AS status" in said
-    assert ("\x1b" in said) is coloured
+    assert ("\x1b[33m~ update transform staging/orders\x1b[0m" in output) is colored
+    assert ("\x1b[31m    -SELECT 1 AS id, 'paid' AS status\x1b[0m" in output) is colored
+    # Control characters of the service and of files are escaped.
+    assert "+SELECT 1 AS id,\\x1b[2J 'paid' AS status" in output
+    assert ("\x1b" in output) is colored
 
 
 def state(service: LocalService) -> dict[str, Any]:
@@ -409,13 +412,13 @@ def state(service: LocalService) -> dict[str, Any]:
         "documentation",
         "cron_expression",
     )
-    there = {}
-    for name, each in held(service).items():
+    current = {}
+    for name, each in transforms_by_path(service).items():
         versions = send(service, "GET", f"/transforms/{each['id']}/versions?limit=100")["data"]
         published = [(version["sql_template"], version["is_published"]) for version in versions]
         attached = each.get("orchestration_workflow_id")
-        there[name] = {key: each.get(key) for key in reported} | {"versions": published, "orchestration": attached}
-    return there
+        current[name] = {key: each.get(key) for key in reported} | {"versions": published, "orchestration": attached}
+    return current
 
 
 def begun(service: LocalService) -> int:
@@ -436,7 +439,7 @@ def before_and_after(service: LocalService, say: Say, models: Path, tmp_path: Pa
     return begin
 
 
-def test_a_deployment_that_is_killed_is_gone_on_with(
+def test_killed_deployment_can_be_continued(
     service: LocalService, say: Say, models: Path, before_and_after: Callable[[], None]
 ) -> None:
     before_and_after()
@@ -452,7 +455,7 @@ def test_a_deployment_that_is_killed_is_gone_on_with(
     for part in range(3):
         before_and_after()
         first = begun(service)
-        # Each in another part of the work, at some instant of it.
+        # Each kill is at a random time in another third of the requests.
         until = first + chance.randint(part * sent // 3, (part + 1) * sent // 3)
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own program
             while process.poll() is None and begun(service) < until:
@@ -465,14 +468,14 @@ def test_a_deployment_that_is_killed_is_gone_on_with(
     assert killed >= 2
 
 
-def test_the_page_does_as_it_says(service: LocalService, tmp_path: Path) -> None:
+def test_commands_and_tasks_of_the_page(service: LocalService, tmp_path: Path) -> None:
     page = page_blocks("transforms_as_code.md")
     put(tmp_path, {block.file: block.text for block in page if block.file})
     environment = os.environ | {"DATAPIPE_URL": service.base_url, "DATAPIPE_API_KEY": service.api_key}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     all_three, in_ci = (block.text for block in page if block.language == "sh")
     pull, plan, deploy = all_three.splitlines()
-    # Before anything is deployed, a plan says that there is something to do.
+    # Exit status 3 before the deployment: the plan contains differences.
     for command, status in ((pull, 0), (plan, 3), (in_ci, 0), (deploy, 0), (plan, 0)):
         done = subprocess.run(  # noqa: S603 - our own docs
             ["bash", "-euc", command],  # noqa: S607
@@ -484,7 +487,7 @@ def test_the_page_does_as_it_says(service: LocalService, tmp_path: Path) -> None
             timeout=60,
         )
         assert done.returncode == status, f"{command}\n{done.stdout}{done.stderr}"
-    assert held(service)["sales/orders"]["cron_expression"] == "0 4 * * *"
+    assert transforms_by_path(service)["sales/orders"]["cron_expression"] == "0 4 * * *"
     tasks = page_tasks(page_blocks("transforms_as_code.md", "python"), template_searchpath=[str(tmp_path)])
     for task in tasks.values():
         task.render_template_fields({}, task.dag.get_template_env())

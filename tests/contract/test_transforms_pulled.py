@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.transform_commands import SEED, Say, all_held, held, put, send
+from tests.contract.transform_commands import SEED, Say, list_transforms, put, send, transforms_by_path
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 
@@ -21,7 +21,7 @@ __all__ = ["SEED"]
 pytestmark = pytest.mark.slow
 
 
-#: Whatever can be sent.
+#: Texts that requests can contain.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30) | st.sampled_from(
     [
         "*/",
@@ -64,8 +64,8 @@ TRANSFORM = st.fixed_dictionaries(
 )
 
 
-TWIN = {"name": "A", "folder_path": "", "state": "draft", "sql_template": "SELECT 1"}
-TWIN |= dict.fromkeys(("documentation", "cron", "orchestration"), "")
+DUPLICATE = {"name": "A", "folder_path": "", "state": "draft", "sql_template": "SELECT 1"}
+DUPLICATE |= dict.fromkeys(("documentation", "cron", "orchestration"), "")
 
 
 def make(client: httpx.Client, wanted: dict[str, Any]) -> None:
@@ -79,7 +79,7 @@ def make(client: httpx.Client, wanted: dict[str, Any]) -> None:
     body["materialization"] = "view" if state in ("view", "draft") else "table"
     answer = client.post("/transforms", json=body)
     if answer.is_error:
-        # Some names are the service's own.
+        # The service reserves some names.
         assert answer.status_code == 400, answer.text
         return
     if state == "draft":
@@ -113,9 +113,9 @@ def emptied(folder: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(wanted=st.lists(TRANSFORM, min_size=1, max_size=5))
-@example(wanted=[TWIN, TWIN])
-@example(wanted=[TWIN, TWIN, TWIN | {"name": "Other"}])
-def test_what_was_pulled_is_what_the_service_holds(
+@example(wanted=[DUPLICATE, DUPLICATE])
+@example(wanted=[DUPLICATE, DUPLICATE, DUPLICATE | {"name": "Other"}])
+def test_pulled_files_match_the_service(
     wanted: list[dict[str, Any]],
     service: LocalService,
     say: Say,
@@ -127,26 +127,26 @@ def test_what_was_pulled_is_what_the_service_holds(
     with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60) as client:
         for each in wanted:
             make(client, each)
-    there = held(service)
-    paths = Counter(f"{each['folder_path']}/{each['name']}".lstrip("/") for each in all_held(service))
-    twins = {path for path, count in paths.items() if count > 1}
+    current = transforms_by_path(service)
+    paths = Counter(f"{each['folder_path']}/{each['name']}".lstrip("/") for each in list_transforms(service))
+    duplicates = {path for path, count in paths.items() if count > 1}
     pulled = say("pull", "--format", "json")
-    assert pulled.status == bool(twins), pulled
-    assert pulled.each("result") == {path: "failed" if path in twins else "created" for path in there}
-    if not there.keys() - twins:
-        # A folder that is empty by mistake would have everything deleted.
+    assert pulled.status == bool(duplicates), pulled
+    assert pulled.each("result") == {path: "failed" if path in duplicates else "created" for path in current}
+    if not current.keys() - duplicates:
+        # An empty folder is an error, because --delete-orphans would delete all transforms.
         assert "there is no .sql file" in say("plan", "--delete-orphans").err
         return
     planned = say("plan", "--delete-orphans", "--format", "json")
-    assert {name: action for name, action in planned.each("action").items() if name not in twins} == dict.fromkeys(
-        there.keys() - twins, "none"
+    assert {name: action for name, action in planned.each("action").items() if name not in duplicates} == dict.fromkeys(
+        current.keys() - duplicates, "none"
     )
     before = content(folder)
-    assert len({path.casefold() for path in before}) == len(there.keys() - twins)
+    assert len({path.casefold() for path in before}) == len(current.keys() - duplicates)
     again = say("pull")
-    assert (again.status, content(folder)) == (bool(twins), before), again
-    # The same files make another service the same.
-    if not twins:
+    assert (again.status, content(folder)) == (bool(duplicates), before), again
+    # The files recreate the same state in an empty service.
+    if not duplicates:
         service.reset()
         assert say("deploy").status == 0
         assert say("plan").status == 0
@@ -156,19 +156,17 @@ def test_pull_overwrites_changed_files_only_with_force(service: LocalService, sa
     before = content(deployed)
     assert say("pull").out == "3 unchanged.\n"
     assert content(deployed) == before
-    ids = {name: each["id"] for name, each in held(service).items()}
-    changed = {"sql_template": "SELECT 4 AS id, 'paid' AS status", "documentation": "Not said by the file."}
+    ids = {name: each["id"] for name, each in transforms_by_path(service).items()}
+    changed = {"sql_template": "SELECT 4 AS id, 'paid' AS status", "documentation": "Not in the file."}
     send(service, "PATCH", f"/transforms/{ids['staging/orders']}", json=changed)
     send(service, "PATCH", f"/transforms/{ids['marts/paid']}", json={"cron_expression": "9 9 * * *"})
     send(service, "POST", "/transforms", json={"name": "new", "sql_template": "SELECT 1"})
-    said = say("pull")
-    assert (said.status, content(deployed)) == (1, before)
-    assert "2 files say something else than the service: marts/paid.sql, staging/orders.sql. Nothing was written" in (
-        said.err
-    )
+    result = say("pull")
+    assert (result.status, content(deployed)) == (1, before)
+    assert "2 files differ from the service: marts/paid.sql, staging/orders.sql. Nothing was written" in (result.err)
     assert say("pull", "--force").status == 0
     after = content(deployed)
-    # Only what changed was touched.
+    # Only differing files were written.
     assert {path for path in after if after[path] != before.get(path)} == {
         "marts/paid.sql",
         "staging/orders.sql",
@@ -177,7 +175,7 @@ def test_pull_overwrites_changed_files_only_with_force(service: LocalService, sa
     assert after["staging/orders.sql"][0].decode() == (
         "-- ---\n-- publish: false\n-- ---\nSELECT 4 AS id, 'paid' AS status\n"
     )
-    # Checks, which the service does not know, stay.
+    # The service does not know checks, so pull keeps them.
     paid = after["marts/paid.sql"][0].decode()
     assert "-- schedule: 9 9 * * *\n" in paid
     assert "-- - SELECT count(*) > 0 FROM {{this}}\n" in paid
@@ -185,37 +183,37 @@ def test_pull_overwrites_changed_files_only_with_force(service: LocalService, sa
     assert say("plan").status == 0
 
 
-def test_comments_stay_where_only_the_sql_is_another(service: LocalService, say: Say, tmp_path: Path) -> None:
+def test_pull_keeps_comments_if_only_the_sql_differs(service: LocalService, say: Say, tmp_path: Path) -> None:
     block = "-- ---\n-- # Ask Ada.\n-- materialization:   view\n-- ---\n"
     put(tmp_path / "models", {"a.sql": f"{block}SELECT 1"})
     assert say("deploy").status == 0
-    send(service, "PATCH", f"/transforms/{held(service)['a']['id']}", json={"sql_template": "SELECT 2"})
-    send(service, "POST", f"/transforms/{held(service)['a']['id']}/publish")
+    send(service, "PATCH", f"/transforms/{transforms_by_path(service)['a']['id']}", json={"sql_template": "SELECT 2"})
+    send(service, "POST", f"/transforms/{transforms_by_path(service)['a']['id']}/publish")
     assert say("pull", "--force").status == 0
     assert (tmp_path / "models/a.sql").read_text() == f"{block}SELECT 2\n"
 
 
-def test_files_of_what_is_gone_stay_unless_told(service: LocalService, say: Say, deployed: Path) -> None:
-    send(service, "DELETE", f"/transforms/{held(service)['top']['id']}")
-    said = say("pull")
-    assert (said.status, said.out) == (
+def test_orphaned_files_are_deleted_only_with_the_option(service: LocalService, say: Say, deployed: Path) -> None:
+    send(service, "DELETE", f"/transforms/{transforms_by_path(service)['top']['id']}")
+    result = say("pull")
+    assert (result.status, result.out) == (
         0,
-        "Warning: marts/odd name.sql: the service does not hold its transform.\n2 unchanged.\n",
+        "Warning: marts/odd name.sql: the service does not have its transform.\n2 unchanged.\n",
     )
-    said = say("pull", "--delete-orphans")
-    assert (said.status, said.out) == (0, "deleted file marts/odd name.sql\n1 deleted, 2 unchanged.\n")
+    result = say("pull", "--delete-orphans")
+    assert (result.status, result.out) == (0, "deleted file marts/odd name.sql\n1 deleted, 2 unchanged.\n")
     assert say("plan").status == 0
 
 
 @pytest.mark.parametrize("place", ["a file", "missing"])
-def test_a_folder_is_made(place: str, service: LocalService, say: Say, tmp_path: Path) -> None:
+def test_pull_creates_the_folder(place: str, service: LocalService, say: Say, tmp_path: Path) -> None:
     send(service, "POST", "/transforms", json={"name": "a", "folder_path": "b", "sql_template": "SELECT 1"})
     (tmp_path / "models").rmdir()
     if place == "a file":
         (tmp_path / "models").write_text("")
-        said = say("pull")
-        assert said.status == 1
-        assert "models/b/a.sql can't be written" in said.err
+        result = say("pull")
+        assert result.status == 1
+        assert "models/b/a.sql can't be written" in result.err
         return
     assert say("pull").status == 0
     assert (tmp_path / "models/b/a.sql").read_text() == (

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
-import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+import pyarrow as pa  # type: ignore[import-untyped]  # pyarrow has no type hints
 import pytest
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
-from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]  # it has no types
+from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]  # fsspec has no type hints
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet as pq
@@ -34,7 +34,7 @@ from airflow_provider_datapipe.operators.webhooks import WebhookIngestOperator
 from airflow_provider_datapipe.webhook.delivery import BatchResult, IngestError, IngestResult, SourceChangedError
 from tests.contract.datapipe_local.api import Api
 from tests.contract.seeds import page_blocks
-from tests.support.documents import pages
+from tests.support.documents import names_of, pages
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
@@ -45,7 +45,7 @@ Between = Callable[[dict[int, Trouble]], WebhookGateway]
 
 SECRET = "shared-s3cret-ü"
 LIMIT = 1 << 20
-WAYS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+METHODS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     "open": ({"method": "none"}, {}),
     "basic": (
         {"method": "basic", "username": "ann", "password": "p:ss wörd"},
@@ -68,11 +68,11 @@ SEED: dict[str, Any] = {
             "integration_id": "webhook",
             "label": name,
             "settings": {
-                "authentication": way,
+                "authentication": method,
                 "tables": [{"name": "events"}, {"name": "raw", "sync_mode": "packed"}, {"name": "orders"}],
             },
         }
-        for name, (way, _) in WAYS.items()
+        for name, (method, _) in METHODS.items()
     ],
     "elt_syncs": [
         {
@@ -81,7 +81,7 @@ SEED: dict[str, Any] = {
             "destination_schema_name": name,
             "source_streams": [{"id": f"{name}.{table}", "name": table, "table": table} for table in TABLES],
         }
-        for name in WAYS
+        for name in METHODS
     ],
 }
 
@@ -96,7 +96,7 @@ def running() -> Iterator[LocalService]:
 @pytest.fixture(autouse=True)
 def connected(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Create an Airflow connection for each authentication method."""
-    for name, (_, fields) in WAYS.items():
+    for name, (_, fields) in METHODS.items():
         connect(monkeypatch, f"hooks_{name}", f"{running.base_url}/webhooks/{name}", **fields)
 
 
@@ -105,8 +105,8 @@ def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, host: str, **fields: 
     monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
 
 
-def run(memory: Memory | None = None, *, way: str = "hmac", table: str = "events", **arguments: Any) -> Any:
-    task = WebhookIngestOperator(task_id="t", webhook_conn_id=f"hooks_{way}", endpoint=table, **arguments)
+def run(memory: Memory | None = None, *, method: str = "hmac", table: str = "events", **arguments: Any) -> Any:
+    task = WebhookIngestOperator(task_id="t", webhook_conn_id=f"hooks_{method}", endpoint=table, **arguments)
     return task.execute(context_of(memory or Memory()))
 
 
@@ -121,7 +121,7 @@ def loaded(service: LocalService, table: str, select: str = "*") -> list[dict[st
     """Load a table into the warehouse, and return its rows."""
     ended = Api(service).run_stream(table)
     assert ended.status == "COMPLETED", ended
-    return query(service, f"SELECT {select} FROM {table}")  # noqa: S608 - our own names
+    return query(service, f"SELECT {select} FROM {table}")  # noqa: S608 - names of this test
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -152,13 +152,13 @@ def test_random_payloads_match_reference_signatures(service: LocalService, paylo
         assert hook.settings.authentication.headers(by_others) == {"x-signature": signature}
         assert hook.push(payload, "raw").rows == 1
     hook.close()
-    # What was signed has arrived, byte for byte.
+    # The service has received exactly the signed bytes.
     there = Counter(row["payload"] for row in loaded(service, "hmac.raw", "payload"))
     assert there == Counter(canonical(payload).decode() for payload in sent)
 
 
 @pytest.mark.parametrize("changed", ["body", "signature", "order"])
-def test_what_is_signed_otherwise_is_not_let_in(service: LocalService, changed: str) -> None:
+def test_request_with_a_wrong_signature_is_refused(service: LocalService, changed: str) -> None:
     body = {"body": b'{"a":1,"b":3}', "order": b'{"b":2,"a":1}'}.get(changed, b'{"a":1,"b":2}')
     signed = b'{"a":1,"b":2}' if changed == "body" else body
     headers = dict(WebhookIngestHook("hooks_hmac").settings.authentication.headers(signed))
@@ -167,37 +167,39 @@ def test_what_is_signed_otherwise_is_not_let_in(service: LocalService, changed: 
     url, kind = f"{service.base_url}/webhooks/hmac/raw", {"content-type": "application/json"}
     assert httpx.post(url, content=body, headers=headers | kind).status_code == 401
     if changed == "order":
-        # The hook puts them in order.
+        # The hook sorts the keys.
         assert WebhookIngestHook("hooks_hmac").push({"b": 2, "a": 1}, "raw").rows == 1
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_every_way_in(service: LocalService, way: str) -> None:
-    result = run(way=way, records=[{"id": number, "name": f"Zoë {number}"} for number in range(7)], batch_size=3)
+@pytest.mark.parametrize("method", METHODS)
+def test_each_authentication_method(service: LocalService, method: str) -> None:
+    result = run(method=method, records=[{"id": number, "name": f"Zoë {number}"} for number in range(7)], batch_size=3)
     assert [(each["first"], each["records"], each["rows"], each["attempts"]) for each in result["results"]] == [
         (0, 3, 3, 1),
         (3, 3, 3, 1),
         (6, 1, 1, 1),
     ]
     assert (result["records"], result["rows"], result["maybe_twice"]) == (7, 7, 0)
-    found = loaded(service, f"{way}.events")
+    found = loaded(service, f"{method}.events")
     assert sorted((row["id"], row["name"]) for row in found) == [(number, f"Zoë {number}") for number in range(7)]
 
 
-@pytest.mark.parametrize("way", ["basic", "token", "hmac"])
-def test_a_wrong_secret_is_told(service: LocalService, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = WAYS[way][1] | {"password": "wrong-canary"}
-    connect(monkeypatch, f"hooks_{way}", f"{service.base_url}/webhooks/{way}", **fields)
+@pytest.mark.parametrize("method", ["basic", "token", "hmac"])
+def test_wrong_secret_is_an_authentication_error(
+    service: LocalService, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fields = METHODS[method][1] | {"password": "wrong-canary"}
+    connect(monkeypatch, f"hooks_{method}", f"{service.base_url}/webhooks/{method}", **fields)
     memory = Memory()
-    with pytest.raises(IngestError, match=r"answered 401: (?s:.*)\nAccepted are the first 0 records") as failed:
-        run(memory, way=way, records={"id": 1})
+    with pytest.raises(IngestError, match=r"answered 401: (?s:.*)\nThe first 0 records were accepted") as failed:
+        run(memory, method=method, records={"id": 1})
     assert isinstance(failed.value.__cause__, AuthenticationError)
     assert "wrong-canary" not in str(failed.value)
     assert memory.pushed["return_value"]["records"] == 0
 
 
 @pytest.mark.parametrize(
-    ("way", "endpoint", "password", "healthy", "said"),
+    ("method", "endpoint", "password", "healthy", "message"),
     [
         ("hmac", "events", SECRET, True, "accepts the credentials"),
         ("hmac", "raw", SECRET, True, "accepts the credentials"),
@@ -209,22 +211,22 @@ def test_a_wrong_secret_is_told(service: LocalService, way: str, monkeypatch: py
         ("open", "nowhere", "", False, "No table has this address"),
     ],
 )
-def test_the_test_button_and_it_leaves_nothing_behind(
+def test_test_connection_sends_no_record(
     service: LocalService,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    way: str,
+    method: str,
     endpoint: str,
     password: str,
     healthy: bool,
-    said: str,
+    message: str,
 ) -> None:
-    fields = WAYS[way][1] | {"password": password}
-    connect(monkeypatch, "tried", f"{service.base_url}/webhooks/{way}/{endpoint}", **fields)
+    fields = METHODS[method][1] | {"password": password}
+    connect(monkeypatch, "tried", f"{service.base_url}/webhooks/{method}/{endpoint}", **fields)
     answer = WebhookIngestHook("tried").test_connection()
-    assert (answer[0], said in answer[1]) == (healthy, True), answer
+    assert (answer[0], message in answer[1]) == (healthy, True), answer
     if endpoint != "nowhere":
-        assert Api(service).run_stream(f"{way}.{endpoint}").rows_synced == 0
+        assert Api(service).run_stream(f"{method}.{endpoint}").rows_synced == 0
 
 
 def test_single_records_and_batches_of_one_keep_their_form(service: LocalService) -> None:
@@ -238,11 +240,11 @@ def test_single_records_and_batches_of_one_keep_their_form(service: LocalService
 @pytest.mark.parametrize(
     ("table", "batch_size", "warned"), [("raw", 10, True), ("raw", 1, False), ("events", 10, False)]
 )
-def test_rows_that_are_not_as_many_as_records_are_warned_of(
+def test_different_row_count_logs_a_warning(
     service: LocalService, capsys: pytest.CaptureFixture[str], table: str, batch_size: int, *, warned: bool
 ) -> None:
     run(table=table, records=[{"id": 1}, {"id": 2}], batch_size=batch_size)
-    assert ("took 1 rows for 2 records" in capsys.readouterr().out) == warned
+    assert ("reported 1 rows for 2 records" in capsys.readouterr().out) == warned
 
 
 def json_lines_file(folder: Path, records: list[Any]) -> Path:
@@ -252,11 +254,11 @@ def json_lines_file(folder: Path, records: list[Any]) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["path", "url", "memory"])
-def test_json_lines(service: LocalService, tmp_path: Path, kind: str) -> None:
+def test_json_lines_from_each_storage(service: LocalService, tmp_path: Path, kind: str) -> None:
     path = json_lines_file(tmp_path, [{"id": 2**53 + 1, "price": 1.5, "who": {"name": "Zoë"}}, {"id": 2}])
     source = {"path": str(path), "url": path.as_uri(), "memory": "memory://bucket/records.ndjson"}[kind]
     if kind == "memory":
-        # As the file system of a provider would be.
+        # Register the file system like a provider.
         attach("memory", fs=MemoryFileSystem())
         ObjectStoragePath(source).write_bytes(path.read_bytes())
     assert run(source=source)["records"] == 2
@@ -265,23 +267,23 @@ def test_json_lines(service: LocalService, tmp_path: Path, kind: str) -> None:
     assert (found[1]["price"], found[1]["who"]) == (1.5, {"name": "Zoë"})
 
 
-class Apart(MemoryFileSystem):  # type: ignore[misc]  # see above
+class SeparateStorage(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no type hints
     """Storage with separate files."""
 
     store: ClassVar[dict[str, Any]] = {}
     pseudo_dirs: ClassVar[list[str]] = [""]
 
 
-def test_a_file_of_a_storage_that_has_a_connection(service: LocalService) -> None:
-    # Only with the connection is the file there.
-    attach("memory", conn_id="store", fs=Apart())
-    Apart().pipe_file("/bucket/records.jsonl", b'{"id":1}\n{"id":2}\n')
+def test_file_of_a_storage_with_a_connection(service: LocalService) -> None:
+    # Only the storage of this connection contains the file.
+    attach("memory", conn_id="store", fs=SeparateStorage())
+    SeparateStorage().pipe_file("/bucket/records.jsonl", b'{"id":1}\n{"id":2}\n')
     result = run(source="memory://bucket/records.jsonl", source_conn_id="store")
     assert result["records"] == 2
     assert len(loaded(service, "hmac.events")) == 2
 
 
-def test_parquet(service: LocalService, tmp_path: Path) -> None:
+def test_parquet_file(service: LocalService, tmp_path: Path) -> None:
     columns = {
         "id": pa.array(range(2500)),
         "price": pa.array([Decimal(number) / 4 for number in range(2500)], pa.decimal128(12, 2)),
@@ -297,36 +299,38 @@ def test_parquet(service: LocalService, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"source": "/nowhere/x.jsonl"}, "x.jsonl"),
-        ({"source": "/nowhere/x.csv"}, "give source_format, 'jsonl' or 'parquet'"),
+        ({"source": "/nowhere/x.csv"}, "set source_format to 'jsonl' or 'parquet'"),
         ({"source": ""}, "source is empty"),
         ({"source": "None"}, "source is empty"),
-        ({"records": "{oops"}, "records has rendered to text, and it is no JSON"),
+        ({"records": "{oops"}, "records was rendered to invalid text .not valid JSON"),
         ({"records": "17"}, "records must be an object or a list of objects, not int"),
         ({"records": iter([{}])}, "must be an object or a list of objects"),
     ],
 )
-def test_what_can_not_be_read_is_told(service: LocalService, arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises((ValueError, FileNotFoundError), match=said):
+def test_unreadable_sources_and_records_are_refused(
+    service: LocalService, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
         run(**arguments)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({}, "exactly one of records and source"),
         ({"records": [], "source": "x"}, "exactly one of records and source"),
-        ({"records": [], "source_format": "jsonl"}, "go with source"),
+        ({"records": [], "source_format": "jsonl"}, "require source"),
         ({"records": [], "batch_size": 0}, "batch_size"),
         ({"records": [], "batch_size": "10"}, "batch_size must be a whole number"),
         ({"records": [], "max_batch_bytes": 0}, "max_batch_bytes"),
         ({"records": [], "if_changed": "ignore"}, "if_changed"),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_the_dag_is_read(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_arguments_are_refused_at_parsing(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         WebhookIngestOperator(task_id="t", **arguments)
 
 
@@ -342,40 +346,40 @@ def test_413_names_max_batch_bytes_and_smaller_batches_succeed(service: LocalSer
     assert loaded(service, "hmac.events", "count(*) AS n, count(DISTINCT id) AS ids") == [{"n": 2500, "ids": 2500}]
 
 
-def test_one_record_that_is_too_large_is_named(service: LocalService, tmp_path: Path) -> None:
+def test_error_names_a_record_above_the_limit(service: LocalService, tmp_path: Path) -> None:
     path = json_lines_file(tmp_path, [{"id": 1}, {"id": 2, "text": "x" * 100_000}])
     memory = Memory()
-    with pytest.raises(IngestError, match=r"line 2 of records\.jsonl: it has 100,0\d\d bytes, and a batch may have 5"):
+    with pytest.raises(IngestError, match=r"line 2 of records\.jsonl: 100,0\d\d bytes, more than max_batch_bytes \(5"):
         run(memory, source=str(path), max_batch_bytes=50_000)
     assert memory.pushed["return_value"]["records"] == 1
 
 
 @pytest.fixture
 def between(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Between]:
-    """Put a gateway between the task and the service, which handles each request by a script."""
+    """Return a function that starts a scripted gateway between the task and the service."""
     with ExitStack() as stack:
 
-        def put(script: dict[int, Trouble]) -> WebhookGateway:
+        def start_gateway(script: dict[int, Trouble]) -> WebhookGateway:
             gateway = stack.enter_context(WebhookGateway(service.base_url, script))
-            connect(monkeypatch, "hooks_hmac", f"{gateway.url}/webhooks/hmac", **WAYS["hmac"][1])
+            connect(monkeypatch, "hooks_hmac", f"{gateway.url}/webhooks/hmac", **METHODS["hmac"][1])
             return gateway
 
-        yield put
+        yield start_gateway
 
 
 REFUSED = Trouble(status=400, body={"message": "no"})
 
 
-def test_a_retry_goes_on_after_what_was_accepted(service: LocalService, between: Between, tmp_path: Path) -> None:
+def test_retry_continues_after_the_accepted_records(service: LocalService, between: Between, tmp_path: Path) -> None:
     path = json_lines_file(tmp_path, [{"id": number} for number in range(10)])
     gateway = between({2: REFUSED})
     memory = Memory()
     with pytest.raises(IngestError) as failed:
         run(memory, source=str(path), batch_size=3)
-    said = str(failed.value)
-    assert "Accepted are the first 6 records, in 2 batches. The next one is line 7 of records.jsonl." in said
+    message = str(failed.value)
+    assert "The first 6 records were accepted, in 2 batches. The next record is line 7 of records.jsonl." in message
     assert memory.pushed["return_value"] == failed.value.result
-    # What was not accepted may be mended.
+    # Records that were not accepted may be changed.
     json_lines_file(tmp_path, [{"id": number} for number in (*range(6), 60, 70)])
     result = run(memory, source=str(path), batch_size=3)
     assert gateway.requests == 4
@@ -403,7 +407,7 @@ def test_changed_source_fails_the_retry_unless_restart_is_set(
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("trouble", [Trouble(), Trouble(status=503), Trouble(status=502, body=b"<html>")])
-def test_lost_answers_lose_nothing_and_are_counted(
+def test_lost_responses_lose_no_record_and_are_counted(
     service: LocalService, between: Between, trouble: Trouble, after: bool
 ) -> None:
     between({1: trouble._replace(after=after)})
@@ -428,7 +432,7 @@ def test_two_service_kills_lose_no_record_of_a_large_file(service: LocalService,
     memory, results, errors = Memory(), list[Any](), list[DatapipeError]()
 
     def ingest() -> None:
-        # As Airflow would: once more, if the patience of one try is not enough.
+        # Retry like Airflow, if a try exceeds its retry budget.
         for _ in range(3):
             try:
                 results.append(run(memory, source=str(path)))
@@ -438,8 +442,8 @@ def test_two_service_kills_lose_no_record_of_a_large_file(service: LocalService,
                 return
 
     def accepted() -> int:
-        noted = memory.get("datapipe.webhook")
-        return 0 if noted is None else int(noted["record"]["records"])
+        stored = memory.get("datapipe.webhook")
+        return 0 if stored is None else int(stored["record"]["records"])
 
     worker = threading.Thread(target=ingest)
     worker.start()
@@ -458,7 +462,7 @@ def test_two_service_kills_lose_no_record_of_a_large_file(service: LocalService,
         service, "hmac.events", "count(*) AS n, count(DISTINCT id) AS ids, min(id) AS first, max(id) AS last"
     )
     assert (found["ids"], found["first"], found["last"]) == (TOTAL, 0, TOTAL - 1)
-    # What is there twice was not answered: it is of the batches that say so.
+    # Duplicates belong to batches that report them as possible.
     twice = query(
         service,
         "SELECT CAST(floor(id / 1000) AS integer) * 1000 AS first, count(*) AS n FROM"
@@ -469,38 +473,37 @@ def test_two_service_kills_lose_no_record_of_a_large_file(service: LocalService,
     assert found["n"] - TOTAL == sum(each["n"] for each in twice) <= result["maybe_twice"] <= len(KILL_AT) * 1000
 
 
-def test_the_examples_of_the_documentation_run(
+def test_examples_of_the_webhook_page(
     service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = page_blocks("webhook.md")
     dag_file, hook = (block.text for block in page if block.language == "python")
     (shown,) = (json.loads(block.text) for block in page if block.language == "json")
-    # It is a connection, and with another address and secret it is one to this service.
+    # The shown connection is valid. With another host and secret, it leads to this service.
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_WEBHOOK_DEFAULT", json.dumps(shown))
     assert isinstance(WebhookIngestHook().settings.authentication, HmacAuthentication)
     here = shown | {"host": f"{service.base_url}/webhooks/hmac", "password": SECRET}
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_WEBHOOK_DEFAULT", json.dumps(here))
 
-    names: dict[str, Any] = {}
-    exec(dag_file, names)  # noqa: S102 - our own docs
+    names = names_of(dag_file)
     made = names["dag"].get_task("new_orders").python_callable()
     (tmp_path / "orders.jsonl").write_text('{"id": 4, "total": 1}\n')
     memory = Memory()
     context = context_of(memory) | {"params": {"folder": str(tmp_path)}}
     given, from_a_file = (names["dag"].get_task(task_id) for task_id in ("given", "from_a_file"))
-    # As Airflow does before it executes a task.
+    # Airflow resolves the argument before the execution.
     given.records = made
     assert given.execute(context)["records"] == 2
     memory.kept.clear()
     from_a_file.render_template_fields(context)
     assert from_a_file.execute(context)["records"] == 1
     capsys.readouterr()
-    exec(hook, {})  # noqa: S102 - our own docs
+    names_of(hook)
     assert "1 1 False" in capsys.readouterr().out
     assert sorted(row["id"] for row in loaded(service, "hmac.orders")) == [1, 2, 3, 4]
 
 
-def test_the_fields_of_the_connection_are_documented() -> None:
+def test_connection_fields_are_documented() -> None:
     table = pages()["docs/webhook.md"].partition("## Connection")[2].partition("```json")[0]
     reported = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
     assert reported.keys() == WEBHOOK_FIELDS.keys()
@@ -509,7 +512,7 @@ def test_the_fields_of_the_connection_are_documented() -> None:
         assert reported[name].strip("`") == (str(default).lower() if default not in (None, "") else "none"), name
 
 
-def test_the_keys_of_the_result_are_documented() -> None:
+def test_result_keys_are_documented() -> None:
     table = pages()["docs/webhook.md"].partition("## Result")[2].partition("The result is pushed")[0]
     reported = set(re.findall(r"`(\w+)`", table))
     assert reported == set(IngestResult.__annotations__) | set(BatchResult.__annotations__)

@@ -20,7 +20,7 @@ from airflow_provider_datapipe.api.errors import TransportError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.cli.service import Progress, Service
 from airflow_provider_datapipe.pipelines.plan import Plan, Report, Result, plan_text
-from airflow_provider_datapipe.pipelines.workspace.applying import FileRecords, apply
+from airflow_provider_datapipe.pipelines.workspace.applying import FileTaskState, apply
 from airflow_provider_datapipe.pipelines.workspace.document import Document, WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from datapipe_local.testing.client import ControlPlane
@@ -152,15 +152,15 @@ def done(report: Report) -> dict[str, str]:
 @pytest.fixture
 def applied(service: Service, tmp_path: Path) -> Callable[..., Report]:
     def run(text: str = FILE, *, delete_orphans: bool = False, by: Service = service) -> Report:
-        records = FileRecords(tmp_path / ".shop.yaml.apply")
-        return apply(by, document(text), records, delete_orphans=delete_orphans, wait_for_run=0)
+        task_state = FileTaskState(tmp_path / ".shop.yaml.apply")
+        return apply(by, document(text), task_state, delete_orphans=delete_orphans, wait_for_run=0)
 
     return run
 
 
 Apply = Callable[..., Report]
 
-_OF_THE_MOMENT = ("id", "created_at", "updated_at", "status", "elt_sync_id", "transform_id")
+_VOLATILE_FIELDS = ("id", "created_at", "updated_at", "status", "elt_sync_id", "transform_id")
 
 
 def state(client: httpx.Client) -> Json:
@@ -179,13 +179,13 @@ def state(client: httpx.Client) -> Json:
         for each in entries:
             if "orchestration_workflow_id" in each:
                 each["orchestration_workflow_id"] = names[each["orchestration_workflow_id"]]
-            for field in _OF_THE_MOMENT:
+            for field in _VOLATILE_FIELDS:
                 each.pop(field, None)
         entries.sort(key=json.dumps)
     return found
 
 
-def test_a_plan_says_what_is_another_and_no_secret(service: Service) -> None:
+def test_plan_lists_differences_without_secrets(service: Service) -> None:
     plan = planned(service)
     assert changed(plan) == {
         "create Nightly": {"cron_schedule": [None, "0 2 * * *"]},
@@ -256,55 +256,55 @@ def test_second_apply_changes_nothing(
     before, first = state(client), len(changes(local))
     report = applied()
     assert done(report) == {}
-    # Nobody can see what is excluded: so it is sent each time, and the plan says so.
+    # The service does not show excluded columns, so apply sends them each time, with a warning.
     assert [each.rpartition("/")[2] for each in changes(local)[first:]] == ["source_streams"]
     assert state(client) == before
     assert "excluded_columns" in report.warnings[0]
 
-    now = state(client)
-    people = next(each for each in now["elt_streams"] if (each["schema"], each["name"]) == ("raw_new", "people"))
+    current = state(client)
+    people = next(each for each in current["elt_streams"] if (each["schema"], each["name"]) == ("raw_new", "people"))
     assert people["sync_interval"] == "0 6 * * *"
     new, old = (
-        next(each for each in now["elt_syncs"] if each["destination_schema_name"] == schema)
+        next(each for each in current["elt_syncs"] if each["destination_schema_name"] == schema)
         for schema in ("raw_new", "raw_old")
     )
     assert (new["enabled"], new["orchestration_workflow_id"], new["config"]) == (False, "Nightly", {"token": SECRET})
     assert (old["enabled"], old["sync_interval"], old.get("orchestration_workflow_id")) == (True, "0 7 * * *", None)
     things, orders = (
-        next(each for each in now["reverse_etl_syncs"] if each["object_type_id"] == name)
+        next(each for each in current["reverse_etl_syncs"] if each["object_type_id"] == name)
         for name in ("things", "orders")
     )
-    # Deactivated for its update, and active again: the file does not say.
+    # Deactivated for its update, and active again, because the file does not set enabled.
     assert (things["enabled"], things["operation"]["mode"], things.get("sync_interval")) == (True, "mirror", None)
     assert (orders["enabled"], orders["source_id"]) == (False, "raw_new.orders")
 
 
-def test_orphans_are_deleted_only_if_that_is_said(
+def test_orphans_are_deleted_only_with_delete_orphans(
     local: LocalService, service: Service, applied: Apply, client: httpx.Client
 ) -> None:
     deleted = {name for name, result in done(applied(delete_orphans=True)).items() if result == "deleted"}
     assert deleted == {"Unused", "Shop -> raw_gone", "raw_old.Visits", "sales/people -> CRM gone"}
     plan = planned(service, delete_orphans=True)
     assert (changed(plan), plan.orphans) == ({}, ())
-    # What is not there as a section is left alone, and tables are never dropped.
+    # Omitted sections stay unchanged, and tables are never dropped.
     assert done(applied("orchestrations: [{name: Old}, {name: Nightly}]", delete_orphans=True)) == {}
     assert not any("removeDataReferences" in json.dumps(each) for each in local.journal_requests())
     assert len(state(client)["elt_syncs"]) == 2
 
 
-def test_an_orchestration_that_is_used_is_not_deleted(service: Service, applied: Apply) -> None:
+def test_used_orchestration_is_not_deleted(service: Service, applied: Apply) -> None:
     plan = planned(service, "orchestrations: []", delete_orphans=True)
     assert [item.name for item in plan.changes] == ["Unused"]
     assert [item.name for item in plan.orphans] == ["Old"]
-    assert plan.warnings == ("The orchestration 'Old' is not deleted: Shop -> raw_old runs with it.",)
+    assert plan.warnings == ("The orchestration 'Old' is not deleted, because it is used by: Shop -> raw_old.",)
     assert done(applied("orchestrations: []", delete_orphans=True)) == {"Unused": "deleted"}
 
 
-def test_a_schema_can_go_from_an_orphan_to_a_new_sync(
+def test_new_sync_takes_over_schema_of_deleted_orphan(
     service: Service, applied: Apply, client: httpx.Client, local: LocalService
 ) -> None:
     plane = ControlPlane(local.base_url, local.api_key)
-    plane.ask("POST", "seed", {"connections": [source("in.2", "Other")]})
+    plane.request("POST", "seed", {"connections": [source("in.2", "Other")]})
     plane.close()
     text = """\
 elt_syncs:
@@ -316,11 +316,11 @@ elt_syncs:
     assert [each["source_connection_id"] for each in client.get("/elt_syncs").json()["data"]] == ["in.1", "in.2"]
 
 
-def test_what_fails_fails_by_itself_and_with_what_needs_it(applied: Apply, service: Service) -> None:
+def test_failed_resource_skips_only_its_dependents(applied: Apply, service: Service) -> None:
     text = FILE.replace("name: Nightly,", f"name: {'x' * 300},").replace(
         "orchestration: Nightly", f"orchestration: {'x' * 300}"
     )
-    report = applied(text.replace("- {name: people}", "- nobody\n      - people"))
+    report = applied(text.replace("- {name: people}", "- unknown\n      - people"))
     results = done(report)
     assert results["x" * 300] == "failed"
     skipped = {name for name, result in results.items() if result == "skipped"}
@@ -331,7 +331,7 @@ def test_what_fails_fails_by_itself_and_with_what_needs_it(applied: Apply, servi
         "sales/people -> CRM things",
         "raw.raw_new.orders -> CRM orders",
     }
-    assert results["raw_old.nobody"] == "failed"
+    assert results["raw_old.unknown"] == "failed"
     assert {name: results[name] for name in ("Old", "Shop -> raw_old", "raw_old.orders", "raw_old.people")} == {
         "Old": "updated",
         "Shop -> raw_old": "updated",
@@ -339,14 +339,14 @@ def test_what_fails_fails_by_itself_and_with_what_needs_it(applied: Apply, servi
         "raw_old.people": "created",
     }
     errors = {item.name: item.error for item in report.items if item.error}
-    assert "the source offers no stream 'nobody'" in str(errors["raw_old.nobody"])
+    assert "the source offers no stream 'unknown'" in str(errors["raw_old.unknown"])
     assert errors["raw_new.orders"] == "elt_sync Shop -> raw_new failed"
-    # What is mended is done the next time, and what was done is not done again.
+    # The second apply creates only the corrected and the skipped resources.
     results = done(applied())
     assert results.keys() == {"Nightly", *skipped}
 
 
-def test_what_can_not_be_changed_fails_and_the_rest_is_done(applied: Apply, service: Service) -> None:
+def test_unsupported_change_fails_and_others_are_applied(applied: Apply, service: Service) -> None:
     text = """\
 elt_syncs:
   - connection_label: Shop
@@ -355,40 +355,40 @@ elt_syncs:
     enabled: false
 """
     assert [item.reason for item in planned(service, text).changes] == [
-        "start_date: it can't be changed once a sync is there"
+        "start_date: it can't be changed after the sync is created"
     ]
     (result,) = [item for item in applied(text).items if item.error]
-    assert (result.result, result.error) == (Result.FAILED, "start_date: it can't be changed once a sync is there")
+    assert (result.result, result.error) == (Result.FAILED, "start_date: it can't be changed after the sync is created")
     assert changed(planned(service, text)) == {"update Shop -> raw_old": {"start_date": [None, "2026-01-31"]}}
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "wrong"),
+    ("old", "new", "expected"),
     [
         ("connection_label: Shop\n", "connection_label: Shap\n", "5:23: elt_syncs[0].connection_label: the service"),
         ("transform: sales/people", "transform: people", "24:16: reverse_etl_syncs[0].transform: the service"),
         ("orchestration: Nightly\n    s", "orchestration: Nigh\n    s", "9:20: elt_syncs[0].orchestration: the"),
-        ("    sync_interval: 0 4 * * *\n", "", "5:5: elt_syncs[0]: it is to be created: sync_interval is needed"),
-        ("{name: people}", "orders", "22:9: elt_syncs[1].source_streams[1]: it stands in the file a second time"),
-        ("name: Old", "name: Nightly", "3:5: orchestrations[1]: it stands in the file a second time"),
+        ("    sync_interval: 0 4 * * *\n", "", "5:5: elt_syncs[0]: sync_interval is required to create"),
+        ("{name: people}", "orders", "22:9: elt_syncs[1].source_streams[1]: duplicate of an earlier entry"),
+        ("name: Old", "name: Nightly", "3:5: orchestrations[1]: duplicate of an earlier entry"),
         ("name: Old", "id: nothing, name: Old", "3:10: orchestrations[1].id: the service"),
     ],
 )  # fmt: skip
-def test_workspace_that_does_not_fit_fails_before_any_change(
-    local: LocalService, applied: Apply, old: str, new: str, wrong: str
+def test_invalid_workspace_fails_before_any_change(
+    local: LocalService, applied: Apply, old: str, new: str, expected: str
 ) -> None:
     assert old in FILE
     with pytest.raises(WorkspaceError) as error:
         applied(FILE.replace(old, new, 1))
-    assert f"shop.yaml:{wrong}" in str(error.value)
+    assert f"shop.yaml:{expected}" in str(error.value)
     assert {each["method"] for each in local.journal_requests()} <= {"GET"}
 
 
-class Cut(BaseException):
-    """End of the process."""
+class ProcessEnd(BaseException):
+    """Simulated end of the process."""
 
 
-class Cutting(Service):
+class InterruptedService(Service):
     """
     Service that ends at the n-th changing request: before it is sent, or before its response is read.
 
@@ -412,38 +412,53 @@ class Cutting(Service):
 
 
 @pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
-def test_a_kill_at_any_request_ends_in_the_same_state(
+def test_apply_after_kill_at_any_request_reaches_same_state(
     local: LocalService, service: Service, applied: Apply, client: httpx.Client, is_sent: bool
 ) -> None:
     applied(delete_orphans=True)
-    expected, cuts = state(client), 0
-    # This holds for each equal state.
+    expected, interruptions = state(client), 0
+    # This is also true for each equal state.
     assert changed(planned(service, delete_orphans=True)) == {}
     while True:
         local.reset()
         try:
-            applied(delete_orphans=True, by=Cutting(service, cuts + 1, is_sent=is_sent, end=Cut()))
-        except Cut:
-            cuts += 1
+            applied(
+                delete_orphans=True,
+                by=InterruptedService(service, interruptions + 1, is_sent=is_sent, end=ProcessEnd()),
+            )
+        except ProcessEnd:
+            interruptions += 1
         else:
             break
         applied(delete_orphans=True)
-        assert state(client) == expected, f"cut {cuts}"
-    assert cuts == 20
+        assert state(client) == expected, f"interruption {interruptions}"
+    assert interruptions == 20
 
 
-def test_a_service_that_is_away_is_not_asked_for_everything(applied: Apply, service: Service) -> None:
-    away = TransportError("nobody is there", sent=False)
-    results = done(applied(by=Cutting(service, 3, is_sent=False, end=away)))
+def test_unavailable_service_skips_remaining_resources(applied: Apply, service: Service) -> None:
+    unavailable = TransportError("no connection", sent=False)
+    results = done(applied(by=InterruptedService(service, 3, is_sent=False, end=unavailable)))
     assert list(results.values()) == ["created", "updated", "failed", *["skipped"] * 7]
     assert set(done(applied()).values()) == {"created", "updated"}
 
 
-def test_errors_do_not_show_what_settings_hold(applied: Apply, service: Service) -> None:
-    refusal = TransportError(f"the service says: no token {SECRET}", sent=True)
-    report = applied(by=Cutting(service, 3, is_sent=False, end=refusal))
+def test_unchanged_resource_does_not_end_the_skipping(applied: Apply, service: Service) -> None:
+    text = """\
+orchestrations:
+  - {name: Old, cron_schedule: 0 3 * * *}
+  - {name: Unused, cron_schedule: 0 1 * * *}
+  - {name: New, cron_schedule: 0 3 * * *}
+"""
+    error = TransportError("no connection", sent=False)
+    results = done(applied(text, by=InterruptedService(service, 1, is_sent=False, end=error)))
+    assert results == {"Old": "failed", "New": "skipped"}
+
+
+def test_errors_mask_secret_settings(applied: Apply, service: Service) -> None:
+    refusal = TransportError(f"the service reports: no token {SECRET}", sent=True)
+    report = applied(by=InterruptedService(service, 3, is_sent=False, end=refusal))
     errors = [item.error for item in report.items if item.error]
-    assert "the service says: no token ***" in errors
+    assert "the service reports: no token ***" in errors
     assert SECRET not in str(errors)
 
 
@@ -476,7 +491,7 @@ def command(local: LocalService, tmp_path: Path) -> Command:
     return Command(local, folder / "shop.yaml")
 
 
-def test_the_command_that_is_killed_can_be_run_again(
+def test_killed_apply_command_can_be_repeated(
     local: LocalService, client: httpx.Client, applied: Apply, command: Command
 ) -> None:
     applied(delete_orphans=True)
@@ -510,27 +525,27 @@ def test_interrupted_apply_reactivates_the_sync(
             assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(how)
-        _, said = process.communicate()
-    assert (process.returncode, said) == (130, "datapipe apply: interrupted.\n")
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (130, "datapipe apply: interrupted.\n")
     assert client.get("/reverse_etl_syncs/things").json()["enabled"] is True
     assert command.leaves_no_files()
 
 
-def test_two_at_once_on_one_machine_take_turns(client: httpx.Client, command: Command) -> None:
-    with command.file.open() as held:
-        # Both are there before one of them may begin.
-        fcntl.flock(held, fcntl.LOCK_EX)
+def test_concurrent_applies_on_one_machine_run_in_sequence(client: httpx.Client, command: Command) -> None:
+    with command.file.open() as locked:
+        # Both processes wait for the lock.
+        fcntl.flock(locked, fcntl.LOCK_EX)
         both = [command.start("--format", "json") for _ in range(2)]
         for each in both:
             assert each.stderr is not None
-            assert "another process on this machine applies" in each.stderr.readline()
+            assert "another process on this machine is applying" in each.stderr.readline()
     counts = []
     for each in both:
         out, _ = each.communicate()
         assert each.returncode == 0, out
         counts.append(json.loads(out)["counts"])
     assert sorted(each["created"] for each in counts) == [0, 6]
-    # What a service does not show is sent each time.
+    # Fields that the service does not show are sent each time.
     assert sorted(each["updated"] for each in counts) == [0, 4]
-    sendings = client.get("/reverse_etl_syncs").json()["data"]
-    assert sorted(each["object_type_id"] for each in sendings) == ["gone", "orders", "things"]
+    reverse_syncs = client.get("/reverse_etl_syncs").json()["data"]
+    assert sorted(each["object_type_id"] for each in reverse_syncs) == ["gone", "orders", "things"]

@@ -51,9 +51,9 @@ def client(running: LocalService) -> Iterator[httpx.Client]:
         yield client
 
 
-def holding(control: ControlPlane, seed: dict[str, Any]) -> None:
+def seed_service(control: ControlPlane, seed: dict[str, Any]) -> None:
     control.reset(seed="drop")
-    control.ask("POST", "seed", seed)
+    control.request("POST", "seed", seed)
 
 
 def planned(service: Service, text: str, *, delete_orphans: bool = False) -> list[Item]:
@@ -103,19 +103,19 @@ def changes_of(seed: dict[str, Any]) -> list[Change]:
                 post("elt_stream", "full_sync_always", f"{path}/source_streams", {"source_streams": [flipped]})
             )
             found.append(delete("elt_stream", of_stream))
-    for sending in seed["reverse_etl_syncs"]:
-        done = "deactivate" if sending["enabled"] else "activate"
-        found.append(post("reverse_etl_sync", "enabled", f"/reverse_etl_syncs/{sending['id']}/{done}"))
+    for reverse_sync in seed["reverse_etl_syncs"]:
+        done = "deactivate" if reverse_sync["enabled"] else "activate"
+        found.append(post("reverse_etl_sync", "enabled", f"/reverse_etl_syncs/{reverse_sync['id']}/{done}"))
     return found
 
 
 @pytest.mark.slow
 @settings(max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
-def test_what_is_pulled_is_what_is_held(
+def test_pulled_file_matches_the_service(
     service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
 ) -> None:
-    holding(control, seed)
+    seed_service(control, seed)
     if data.draw(st.booleans(), "a transform is deleted"):
         client.delete("/transforms/model.1").raise_for_status()
     text = pull(service, None, NAME).text
@@ -131,11 +131,11 @@ def test_what_is_pulled_is_what_is_held(
     if field is None:
         assert items[0].orphan or items[0].action is Action.CREATE
     else:
-        # The service does not show the schedule of an attached sync: it goes with the orchestration.
+        # The service does not show the schedule of an attached sync, so it disappears with the new orchestration.
         hidden = {"sync_interval"} if field == "orchestration" else set()
         assert {each.field for each in items[0].changes} - hidden == {field}
 
-    # The file goes with the service, and the service with the file.
+    # Pull updates the file, and apply restores the state of the old file.
     changed = pull(service, text, NAME).text
     assert changed != text
     assert planned(service, changed) == []
@@ -144,8 +144,8 @@ def test_what_is_pulled_is_what_is_held(
     assert planned(service, text) == []
 
 
-#: What an entry need not say.
-UNSAID = {
+#: Fields that an entry can omit.
+OPTIONAL_FIELDS = {
     "orchestrations": ["cron_schedule"],
     "elt_syncs": ["sync_interval", "orchestration", "enabled", "start_date", "source_streams"],
     "reverse_etl_syncs": ["operation", "enabled", "schedule"],
@@ -155,13 +155,13 @@ UNSAID = {
 def shortened(text: str, data: st.DataObject) -> Any:
     """Return the file with some fields and sections left out."""
     tree = YAML(typ="safe").load(text)
-    for section, fields in UNSAID.items():
+    for section, fields in OPTIONAL_FIELDS.items():
         if data.draw(st.integers(0, 4), f"without {section}?") == 0:
             del tree[section]
             continue
         for entry in tree[section]:
-            for field in data.draw(st.lists(st.sampled_from(fields), unique=True), "unsaid"):
-                # The schedule of a reverse ETL sync is said as a whole, or not at all.
+            for field in data.draw(st.lists(st.sampled_from(fields), unique=True), "omitted"):
+                # A reverse ETL sync has both fields of its schedule, or none.
                 for each in ("sync_interval", "orchestration", "orchestration_id") if field == "schedule" else (field,):
                     entry.pop(each, None)
             for place, stream in enumerate(entry.get("source_streams", [])):
@@ -172,7 +172,7 @@ def shortened(text: str, data: st.DataObject) -> Any:
     return tree
 
 
-def said(tree: Any) -> Any:
+def declared_fields(tree: Any) -> Any:
     return {
         section: [set(entry) - {"orchestration_id", "orchestration", "sync_interval"} for entry in entries]
         for section, entries in tree.items()
@@ -181,14 +181,14 @@ def said(tree: Any) -> Any:
 
 @settings(max_examples=scaled(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
-def test_a_file_that_is_there_keeps_what_it_leaves_unsaid(
+def test_pull_keeps_omitted_fields_of_an_existing_file(
     service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
 ) -> None:
     for sync in seed["elt_syncs"]:
         sync["elt_settings"] = {"token": "${TOKEN}"}
-    holding(control, seed)
+    seed_service(control, seed)
     tree = shortened(pull(service, None, NAME).text, data)
-    text = f"# Whose it is.\n{_text(tree)}"
+    text = f"# Owner: data team.\n{_text(tree)}"
     assert pull(service, text, NAME).text == text
 
     for kind, change, field in data.draw(st.lists(st.sampled_from(changes_of(seed)), max_size=4), "changes"):
@@ -201,15 +201,15 @@ def test_a_file_that_is_there_keeps_what_it_leaves_unsaid(
     ):
         client.delete(f"/elt_syncs/{sync}").raise_for_status()
     pulled = pull(service, text, NAME).text
-    assert pulled.startswith("# Whose it is.\n")
+    assert pulled.startswith("# Owner: data team.\n")
     plan = make_plan(service, Document(pulled, NAME, {"TOKEN": "${TOKEN}"})).plan
     assert (plan.changes, plan.orphans) == ((), ())
     now = YAML(typ="safe").load(pulled)
     assert now.keys() == tree.keys()
-    known = [entry for entries in said(tree).values() for entry in entries]
+    known = [entry for entries in declared_fields(tree).values() for entry in entries]
     new = {"cron_schedule"} | {"source_streams", "enabled"}
-    for entries in said(now).values():
+    for entries in declared_fields(now).values():
         for entry in entries:
-            # What was there says no more than it did; what is new says all.
+            # Existing entries have the same fields as before, and new entries have all fields.
             assert entry in known or entry & new
     assert pull(service, pulled, NAME).text == pulled

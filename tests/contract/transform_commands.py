@@ -44,7 +44,7 @@ SELECT * FROM {{model.staging.orders}} -- the last
 }
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     """Exit status and output of a command."""
 
     status: int
@@ -68,7 +68,7 @@ class Said(NamedTuple):
         return {item["name"]: item[field] for item in self.items}
 
 
-Say = Callable[..., Said]
+Say = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ def say(
     monkeypatch.setenv("DATAPIPE_API_KEY", service.api_key)
     (tmp_path / "models").mkdir()
 
-    def run(command: str, *options: str) -> Said:
+    def run(command: str, *options: str) -> CommandResult:
         common = ["--base-url", service.base_url, "--quiet", "--transforms", str(tmp_path / "models")]
         common += ["--poll-interval", "0.05"] if command == "deploy" else []
         status = main([command, *common, *options])
         captured = capsys.readouterr()
-        return Said(status, captured.out, captured.err)
+        return CommandResult(status, captured.out, captured.err)
 
     return run
 
@@ -115,11 +115,11 @@ def send(service: LocalService, method: str, path: str, **more: Any) -> Any:
     return answer.json() if answer.content else None
 
 
-def held(service: LocalService) -> dict[str, dict[str, Any]]:
+def transforms_by_path(service: LocalService) -> dict[str, dict[str, Any]]:
     """Return the transforms of the service by their paths."""
-    return {f"{each['folder_path']}/{each['name']}".lstrip("/"): each for each in all_held(service)}
+    return {f"{each['folder_path']}/{each['name']}".lstrip("/"): each for each in list_transforms(service)}
 
 
-def all_held(service: LocalService) -> list[dict[str, Any]]:
+def list_transforms(service: LocalService) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = send(service, "GET", "/transforms?limit=100")["data"]
     return listed

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple, Self
-from xml.etree import ElementTree as ET  # what pytest has written
+from xml.etree import ElementTree as ET  # parses only files of pytest
 
 
 class Counts(NamedTuple):
-    """How many tests ended how."""
+    """Number of tests by result."""
 
     passed: int
     failed: int
@@ -19,8 +19,8 @@ class Counts(NamedTuple):
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        cases = list(ET.parse(file).iter("testcase"))  # noqa: S314 - pytest's own
-        # A test that fails, and then breaks in its teardown, has two cases.
+        cases = list(ET.parse(file).iter("testcase"))  # noqa: S314 - file of pytest
+        # A test that fails and then has an error in its teardown has two cases.
         bad = {
             f"{case.get('classname')}.{case.get('name')}"
             for case in cases
@@ -40,6 +40,6 @@ class Counts(NamedTuple):
 
 
 def _reason(skip: ET.Element) -> str:
-    """Return the reason of a skipped test. pytest writes that of a whole module into the text."""
+    """Return the reason of a skipped test. For a skipped module, it is in the text."""
     message = skip.get("message", "")
     return (skip.text or "").partition("Skipped: ")[2].rstrip("')") if message == "collection skipped" else message

@@ -1,4 +1,4 @@
-"""Environments with one Airflow and one Python each, in ``.venv-matrix``: made once, and anew when pins change."""
+"""Environments in ``.venv-matrix``, one for each pair of Airflow and Python. Created again if the pins change."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ FOLDER = ROOT / ".venv-matrix"
 
 
 class NotThereError(Exception):
-    """An environment can't be made here; the message says why."""
+    """An environment cannot be created. The message has the reason."""
 
 
 class NoPythonError(NotThereError):
-    """The machine has no such Python."""
+    """The machine does not have this version of Python."""
 
 
 def interpreters(version: str) -> Iterator[Path]:
-    """List where a Python may be: on the PATH, with pyenv, with uv."""
+    """Yield possible paths of a Python: on the PATH, of pyenv, and of uv."""
     name = f"python{version}"
     yield from (Path(folder) / name for folder in os.get_exec_path())
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
@@ -34,15 +34,15 @@ def interpreters(version: str) -> Iterator[Path]:
 
 def interpreter(version: str) -> Path:
     """
-    Find a Python that starts: what pyenv has on the PATH may lead nowhere.
+    Return the path of a working Python. Shims of pyenv on the PATH may not work.
 
-    :raises NoPythonError: there is none.
+    :raises NoPythonError: no working Python was found.
     """
     say = "import sys; print('%d.%d' % sys.version_info[:2])"
     for path in interpreters(version):
         if not path.exists():
             continue
-        done = subprocess.run([str(path), "-c", say], capture_output=True, text=True, check=False)  # noqa: S603 - an interpreter
+        done = subprocess.run([str(path), "-c", say], capture_output=True, text=True, check=False)  # noqa: S603 - interpreter
         if done.returncode == 0 and done.stdout.strip() == version:
             return path
     raise NoPythonError(f"no Python {version} on this machine")
@@ -50,24 +50,24 @@ def interpreter(version: str) -> Path:
 
 def environment(airflow: str, pins: Path, python: str) -> Path:
     """
-    Make an environment, or take the one that is there, and return its interpreter.
+    Create an environment unless it exists, and return its interpreter.
 
-    :raises NotThereError: it can't be made.
+    :raises NotThereError: it cannot be created.
     """
     base = interpreter(python)
     folder = FOLDER / f"airflow-{airflow}-python-{python}"
     program = folder / "bin" / "python"
     asked = b"\n".join(file.read_bytes() for file in (pins, ROOT / "pyproject.toml"))
-    # Written last: an environment whose making was interrupted is made again.
+    # Written last, so that an incomplete environment is created again.
     ready = folder / ".made-from"
     made_from = hashlib.sha256(asked).hexdigest()
     if ready.is_file() and ready.read_text() == made_from:
         return program
     FOLDER.mkdir(exist_ok=True)
-    # Like what uv makes: nothing in it is git's.
+    # Exclude the folder from git, like the environments of uv.
     (FOLDER / ".gitignore").write_text("*\n")
     _uv("venv", "--quiet", "--clear", "--no-python-downloads", "--python", base, folder)
-    # Compiled by all cores here, and not by the first start of Airflow that a test waits for.
+    # Compile on all cores now, so that the first start of Airflow in a test is not slow.
     _uv("pip", "install", "--quiet", "--compile-bytecode", "--python", program, "-c", pins, "uv", "-e", ".[dev]")
     ready.write_text(made_from)
     return program
@@ -75,7 +75,7 @@ def environment(airflow: str, pins: Path, python: str) -> Path:
 
 def _uv(*arguments: str | Path) -> None:
     command = [sys.executable, "-m", "uv", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - commands of this module
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         raise NotThereError(" ".join(lines)[:500] or f"uv {arguments[0]} ended with {done.returncode}")

@@ -1,4 +1,4 @@
-"""The distribution as it is built, and environments in which nothing but it is installed."""
+"""Built distribution, and environments in which only this distribution is installed."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from tests.packaging.versions import ROOT, pins_of_this_environment
 from tests.support.documents import blocks
 
 PROJECT = "airflow-provider-datapipe"
-#: What of our environment would lead a program of another one back to us.
+#: Environment variables that would lead programs of another environment back to this one.
 _OURS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"})
 
 
 class Distribution(NamedTuple):
-    """What is built."""
+    """Files of the distribution."""
 
     wheel: Path
     sdist: Path
 
 
 class Installed(NamedTuple):
-    """An environment that has nothing but what a requirement brings."""
+    """Environment with one requirement and its dependencies."""
 
     programs: Path
 
     def environment(self) -> dict[str, str]:
-        """Return the variables of an activated environment, without ours."""
+        """Return the variables of an activated environment, without those of this environment."""
         path = f"{self.programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         return {name: value for name, value in os.environ.items() if name not in _OURS} | {"PATH": path}
 
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(  # noqa: S603 - our own programs
+        return subprocess.run(  # noqa: S603 - installed programs of this project
             [str(self.programs / program), *arguments],
             cwd=self.programs,
             env=self.environment(),
@@ -47,12 +47,12 @@ class Installed(NamedTuple):
 
 def uv(*arguments: str | Path) -> None:
     command = [sys.executable, "-m", "uv", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603 - uv
     assert done.returncode == 0, done.stderr
 
 
 def build(folder: Path) -> Distribution:
-    """Build it as make dist does: the wheel from the source distribution, so what holds for one holds for both."""
+    """Build like ``make dist``: the source distribution, and the wheel from it."""
     uv("build", "--quiet", "--out-dir", folder, ROOT)
     (wheel,) = folder.glob("*.whl")
     (sdist,) = folder.glob("*.tar.gz")
@@ -60,13 +60,13 @@ def build(folder: Path) -> Distribution:
 
 
 def fresh(folder: Path) -> Path:
-    """Make an environment with nothing in it."""
+    """Create an empty environment."""
     uv("venv", "--quiet", "--python", sys.executable, folder)
     return folder
 
 
 def requirement(page: str, *, extra: str) -> str:
-    """Read what a page has people install."""
+    """Return the requirement in the installation command of a page."""
     wanted = f"{PROJECT}{extra}"
     lines = [block.first_line for block in blocks() if block.page == page]
     assert {f"pip install {wanted}", f"pip install '{wanted}'"} & set(lines)
@@ -74,7 +74,7 @@ def requirement(page: str, *, extra: str) -> str:
 
 
 def install(what: str, built: Distribution, environment: Path) -> Installed:
-    """Install with the versions that were tested, as from an index that has our wheel."""
+    """Install with the tested versions, as from an index with the built wheel."""
     pins = pins_of_this_environment()
     uv("pip", "install", "--quiet", "--python", environment, "-c", pins, f"{what} @ {built.wheel.as_uri()}")
     return Installed(environment / "bin")

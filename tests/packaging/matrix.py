@@ -1,8 +1,8 @@
 """
-The tests on every version of Airflow and Python that is supported: ``python -m tests.packaging.matrix``.
+Tests with all supported versions of Airflow and Python: ``python -m tests.packaging.matrix``.
 
-Each pair has an environment of its own, in which pytest runs. A table of what came of it is printed, and why tests were
-skipped. Exit status: 0 all that ran has passed, 1 something has not, or an environment could not be made.
+Runs pytest in a separate environment for each pair. Prints a table of the results, and the reasons of skipped tests.
+Exit status: 0 if all tests passed, 1 if a test failed or an environment could not be created.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tests.packaging.versions import ROOT, airflow_in, airflows, pythons
 
 _LOCAL = ["tests/unit/datapipe_local", "tests/contract/datapipe_local"]
 SUITES = {
-    # Units and contracts.
+    # Unit and contract tests.
     "provider": ["tests/unit", "tests/contract", *(f"--ignore={folder}" for folder in _LOCAL)],
     "local": _LOCAL,
     "system": ["tests/system"],
-    # What is different with an older Airflow, in minutes: before each merge, on the oldest of all.
+    # Short suite for differences of older Airflow versions, before each merge with the oldest pair.
     "lowest": [
         "tests/unit/airflow",
-        # The commands of a page, which are the same with each version.
+        # Commands of a page that do not depend on the version.
         "--ignore=tests/unit/airflow/test_examples_docs.py",
         "tests/unit/test_imports.py",
         "tests/contract/test_airflow_discovery.py",
@@ -42,13 +42,13 @@ SUITES = {
     "lowest system": ["tests/system/test_bad_input.py", "tests/system/test_sensors.py"],
 }
 LOWEST = ["lowest", "lowest system"]
-#: They have Airflow's processes beside them.
+#: Suites that start processes of Airflow.
 ALONE = frozenset({"system", "lowest system"})
 NOT_RUN = "-"
 
 
 class Cell(NamedTuple):
-    """One environment."""
+    """Pair of versions."""
 
     airflow: str
     python: str
@@ -59,7 +59,7 @@ class Cell(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What came of one suite."""
+    """Result of one suite."""
 
     cell: Cell
     suite: str
@@ -73,10 +73,10 @@ class Ran(NamedTuple):
 
 def suites_of(cell: Cell) -> list[str]:
     """
-    Say what runs where, if nothing else is asked for.
+    Return the default suites of a pair.
 
-    Real components take long: they run with the oldest Python of each Airflow, and the newest of both. The local
-    service knows nothing of Airflow: it is tried on each Python with the newest of all else, and on the oldest pair.
+    Suites with real components take long, so they run with the oldest Python of each Airflow, and with the newest pair.
+    The local service does not depend on Airflow, so its suite runs once for each Python, and with the oldest pair.
     """
     oldest, newest = next(iter(airflows())), list(airflows())[-1]
     suites = ["provider"]
@@ -95,7 +95,7 @@ def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
     spread = ["-n", str(workers), "--dist", "loadfile"] if workers and suite not in ALONE else []
     begun = time.monotonic()
     with (folder / f"{suite}.log").open("w") as log:
-        done = subprocess.run(  # noqa: S603 - our own words
+        done = subprocess.run(  # noqa: S603 - command of this module
             [
                 str(python),
                 "-m",
@@ -119,7 +119,7 @@ def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
 
 
 def report(cells: Sequence[Cell], ran: Sequence[Ran], missing: dict[Cell, str]) -> Iterator[str]:
-    """Tell what came of it, as Markdown."""
+    """Yield the report as lines of Markdown."""
     suites = [suite for suite in SUITES if any(one.suite == suite for one in ran)]
     reported = {(one.cell, one.suite): str(one) for one in ran}
     pinned = airflows()
@@ -140,7 +140,7 @@ def report(cells: Sequence[Cell], ran: Sequence[Ran], missing: dict[Cell, str]) 
         reasons: Counter[str] = Counter()
         for one in ran:
             if one.counts and one.cell.airflow == airflow:
-                # The most that were skipped for it in one environment.
+                # Maximum number of skipped tests with this reason in one environment.
                 reasons |= one.counts.reasons
         yield from (f"Airflow {airflow}: skipped {count}: {reason}\n" for reason, count in sorted(reasons.items()))
     for one in ran:
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             python = environment(cell.airflow, supported[cell.airflow], cell.python)
         except NotThereError as error:
             missing[cell] = str(error)
-            # A machine may lack a Python, but then the oldest was not tried.
+            # A missing Python is tolerated, except for the oldest one.
             wrong |= asked.lowest or not isinstance(error, NoPythonError)
             continue
         for suite in asked.suite or suites_of(cell):

@@ -1,8 +1,8 @@
 """
-Write the pins for the older versions of Airflow: ``python -m tests.packaging.pins``.
+Update the pins of older Airflow versions: ``python -m tests.packaging.pins``.
 
-After ``constraints.txt`` has changed. The newest patch of each, and of all else what ``constraints.txt`` has, as far as
-it goes with that. A new one begins as
+Run it after a change of ``constraints.txt``. It pins the newest patch release of each minor version, and the versions
+of ``constraints.txt`` for all other packages if they are compatible. To add a version, create
 ``constraints-<minor>.txt`` with the line ``apache-airflow==<version>``.
 """
 
@@ -16,9 +16,9 @@ from tests.packaging.versions import ROOT, airflows
 
 _AIRFLOW = re.compile(r"apache-airflow(-core|-task-sdk)?==")
 _NEWEST = "constraints.txt"
-#: What an older Airflow allows, and does not work with.
+#: Versions that an older Airflow allows, but does not work with.
 _LIMITS = {
-    # Since svcs 26, the API that Airflow 3.2 has in the process of dag.test() does not find its registry.
+    # With svcs 26 or later, the in-process API of dag.test() in Airflow 3.2 does not find its registry.
     "3.2": ["svcs<26"],
 }
 
@@ -28,11 +28,11 @@ def main() -> None:
     for minor, file in airflows().items():
         if file.name == _NEWEST:
             continue
-        # uv takes what is in the file that it writes, where it can.
+        # uv prefers the versions in an existing output file.
         new = file.with_suffix(".txt.new")
         new.write_text("".join(kept))
         plain = ["--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
-        subprocess.run(  # noqa: S603 - our own words
+        subprocess.run(  # noqa: S603 - command of this module
             [
                 *(sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--all-extras", *plain),
                 *("--python", sys.executable, "--output-file", new, "pyproject.toml", "-"),

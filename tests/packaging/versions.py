@@ -1,8 +1,8 @@
 """
-Which versions of Airflow and Python are supported.
+Supported versions of Airflow and Python.
 
-Each is said once: Airflow's by the files of pins, ``constraints.txt`` for the newest and ``constraints-<minor>.txt``
-for those before it, Python's by the classifiers of the project.
+Each version has one source: for Airflow the files of pins, ``constraints.txt`` for the newest version and
+``constraints-<minor>.txt`` for earlier ones; for Python the classifiers of the project.
 """
 
 from __future__ import annotations

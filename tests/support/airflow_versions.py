@@ -14,7 +14,7 @@ def older_than(version: str) -> bool:
     return Version(version) > Version(Version(__version__).base_version)
 
 
-#: For programs that read a folder of DAG files.
+#: Variable for programs that parse a folder of DAG files.
 IMPORT_DAG_BAG = f"from airflow.{'models' if older_than('3.2') else 'dag_processing'}.dagbag import DagBag\n"
 
 
@@ -22,7 +22,7 @@ def since(version: str, what: str) -> pytest.MarkDecorator:
     """
     Skip a test on Airflow versions without a feature.
 
-    The version decides: a test for the feature itself would also skip on a new Airflow that has moved it.
+    The marker compares versions. A check for the feature itself would also skip on a new Airflow that has moved it.
 
     :param version: The first version of Airflow with the feature.
     :param what: The feature, such as "task state".

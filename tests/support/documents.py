@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
-#: Generated from the code and from pages that are checked themselves.
+#: Generated pages. Their sources are checked.
 GENERATED = frozenset({"docs/interface.md"})
 _BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -32,10 +32,17 @@ class Block(NamedTuple):
 
 
 def pages() -> dict[str, str]:
-    """Return the text of every page that is not generated."""
+    """Return the texts of all pages that are not generated."""
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     named = {file.relative_to(ROOT).as_posix(): file for file in sorted(files)}
     return {name: file.read_text(encoding="utf-8") for name, file in named.items() if name not in GENERATED}
+
+
+def names_of(code: str) -> dict[str, Any]:
+    """Execute Python code of a page, and return its names."""
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(code, names)  # noqa: S102 - code of the docs
+    return names
 
 
 def blocks() -> list[Block]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-#: Examples of a test without a number of its own, in the profile ``large``.
+#: Default number of examples in the profile ``large``.
 LARGE = 100
 _LEAST = 5
 

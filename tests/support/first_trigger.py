@@ -58,9 +58,9 @@ async def first_event(trigger: Any, conn_id: str, recorder: LoadRecorder, *, kil
     :param recorder: records the thread of the event loop.
     :param kill: kill the trigger instead.
     """
-    # Airflow's own part: every trigger with a connection needs it.
+    # Imports of Airflow that all triggers with a connection need.
     await BaseHook.aget_connection(conn_id)
-    # The resolver of names uses a thread, too.
+    # Name resolution uses a thread, too.
     await asyncio.to_thread(int)
     recorder.start()
     try:

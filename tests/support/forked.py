@@ -19,7 +19,7 @@ from tests.support.guard import guard
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: Imported once, by the server that forks: two thirds of the CPU time of a start.
+#: Modules that the forking server imports once. They take two thirds of the CPU time of a start.
 _IMPORTED = [
     "tests.support.forked",
     "datapipe_local.server.app",
@@ -32,7 +32,7 @@ _CONTEXT.set_forkserver_preload(_IMPORTED)
 
 class ForkedGuard:
     """
-    Guard of one command of ``datapipe-local``, as :mod:`tests.support.guard`, without the start of an interpreter.
+    Guard of one command of ``datapipe-local``, like :mod:`tests.support.guard`, without the start of an interpreter.
 
     :param arguments: The arguments of ``datapipe-local``.
     :param env: The whole environment of the command.
@@ -48,12 +48,12 @@ class ForkedGuard:
         pid_reader, pid_writer = os.pipe()
         self.stdin: IO[bytes] | None = os.fdopen(order_writer, "wb", buffering=0)
         self.stdout: IO[bytes] | None = os.fdopen(pid_reader, "rb")
-        # Connections: multiprocessing hands over the descriptors of these.
+        # multiprocessing passes file descriptors as Connection objects.
         handed = [
             Connection(order_reader, writable=False),
             *(Connection(fd, readable=False) for fd in (pid_writer, os.dup(hold))),
         ]
-        # A daemon: ended with this process, instead of awaited.
+        # A daemon process is terminated at the end of this process instead of awaited.
         self._process = _CONTEXT.Process(
             target=_guard,
             args=(handed, list(arguments)),
@@ -104,7 +104,7 @@ def run_forked(
     arguments: Sequence[str], *, env: Mapping[str, str], timeout: float = 30.0
 ) -> subprocess.CompletedProcess[str]:
     """
-    Run a command of ``datapipe-local`` to its end, as :func:`subprocess.run` with ``capture_output``.
+    Run a command of ``datapipe-local`` to its end, like :func:`subprocess.run` with ``capture_output``.
 
     :param arguments: The arguments of ``datapipe-local``.
     :param env: The whole environment of the command.
@@ -145,5 +145,5 @@ def _become_command(arguments: list[str], env: dict[str, str], out: str, err: st
     try:
         sys.exit(main())
     finally:
-        # multiprocessing ends its processes without them.
+        # multiprocessing does not run exit handlers.
         atexit._run_exitfuncs()

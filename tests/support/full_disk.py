@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.support.processes import Program
 
 _MOUNT = 'mount -t tmpfs -o size="$1",mode=0700 none "$2" && echo mounted && exec cat'
-#: With user namespaces nobody has to be root.
+#: Command for a mount in a user namespace, which does not require root.
 _NAMESPACES = (["unshare", "-Urm"], ["unshare", "-m"])
 _MISSING = (
     "A full disk needs a file system of its own: allow user namespaces (unshare -Urm), or run this test as root,"
@@ -69,7 +69,7 @@ def disk(folder: Path, megabytes: int) -> Iterator[Disk]:
     """Mount a small file system in a folder."""
     for namespace in _NAMESPACES:
         command = [*namespace, "sh", "-c", _MOUNT, "sh", f"{megabytes}m", str(folder)]
-        with subprocess.Popen(  # noqa: S603 - our own command
+        with subprocess.Popen(  # noqa: S603 - command of this module
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as holder:
             assert holder.stdout is not None
@@ -77,17 +77,17 @@ def disk(folder: Path, megabytes: int) -> Iterator[Disk]:
                 enter = ["nsenter", "-t", str(holder.pid), "-m"]
                 if namespace[-1] == "-Urm":
                     enter += ["-U", "--preserve-credentials"]
-                # Its end, with that of its input, ends the file system.
+                # The file system disappears with this process, which ends at the end of its input.
                 yield Disk(folder, Path(f"/proc/{holder.pid}/root{folder}"), enter)
                 return
     options = f"size={megabytes}m,mode=0700,uid={os.getuid()},gid={os.getgid()}"
     mount = ["sudo", "-n", "mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
-    if shutil.which("sudo") is None or subprocess.run(mount, check=False).returncode:  # noqa: S603 - our own command
+    if shutil.which("sudo") is None or subprocess.run(mount, check=False).returncode:  # noqa: S603 - fixed command
         pytest.fail(_MISSING)
     try:
         yield Disk(folder, folder, [])
     finally:
-        subprocess.run(["sudo", "-n", "umount", "-l", str(folder)], check=True)  # noqa: S603, S607 - our own command
+        subprocess.run(["sudo", "-n", "umount", "-l", str(folder)], check=True)  # noqa: S603, S607 - fixed command
 
 
 class ServiceOnDisk(LocalService):

@@ -1,11 +1,11 @@
 """
 Guard of the process tree of one command: ``python guard.py LOG GRACE COMMAND...``.
 
-Airflow's components fork workers, supervisors, parsers and trigger runners. A kill of the component alone
-leaves those behind, and so does the death of its starter. Therefore each component gets a guard, which
+Airflow's components fork workers, supervisors, parsers and trigger runners. These processes remain after a kill of the
+component, or of the process that started it. Therefore each component gets a guard, which
 
-* is the *subreaper* of the tree (Linux): a process whose parent died becomes a child of the guard, in any
-  session or process group, so that none can escape;
+* is the *subreaper* of the tree (Linux): a process whose parent has ended becomes a child of the guard, in any session
+or process group;
 * writes the pid of the command, as one line, to its standard output;
 * reads its standard input, a pipe that only the starter holds open. End of file means stop: SIGTERM to the
   tree, up to GRACE seconds, then SIGKILL. The starter closes the pipe, also when it is killed. The byte ``K``
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PR_SET_CHILD_SUBREAPER = 36
 KILL = b"K"
-# How long SIGKILL may take: only a process stuck inside the kernel needs more, and nobody can end that.
+# Time limit of SIGKILL in seconds. Only a process that is blocked in the kernel takes longer, and it cannot be ended.
 KILL_LIMIT = 10.0
 TICK = 0.05
 
@@ -75,8 +75,8 @@ class Tree:
 
     def send(self, signum: signal.Signals) -> None:
         """Send a signal to every process of the tree."""
-        # 60 ms that a guard needs at its end only; Airflow brings psutil, nobody its stubs.
-        import psutil  # type: ignore[import-untyped]
+        # Imported late, because the import takes 60 ms and is needed only at the end.
+        import psutil  # type: ignore[import-untyped]  # a dependency of Airflow, without type hints
 
         for process in psutil.Process().children(recursive=True):
             try:
@@ -138,7 +138,7 @@ def guard(start: Callable[[], int], grace: float) -> int:
     become_subreaper()
 
     tree = Tree(start())
-    with contextlib.suppress(BrokenPipeError):  # The starter is dead already; standard input says so as well.
+    with contextlib.suppress(BrokenPipeError):  # the starter has ended, which the end of standard input also shows
         os.write(1, b"%d\n" % tree.pid)
     order = wait_for_order(tree, wakeup, stopped)
     if order != KILL and tree.status is None:
@@ -156,13 +156,13 @@ def main(log: str, grace: str, *command: str) -> int:
     :param grace: The seconds between SIGTERM and SIGKILL.
     :param command: The command and its arguments.
     """
-    # Referenced until the end: a Popen that is collected reaps its process, and its status is lost.
+    # Keep a reference: a Popen object reaps its process when it is garbage-collected, and its status would be lost.
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> int:
         with Path(log).open("ab") as out:
-            # start_new_session: a Ctrl-C in a terminal is the starter's to handle, not the command's.
-            command_process = subprocess.Popen(  # noqa: S603 - the starter's own commands
+            # start_new_session: the starter handles Ctrl-C in a terminal, not the command.
+            command_process = subprocess.Popen(  # noqa: S603 - command of the starter
                 list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
             )
         started.append(command_process)

@@ -1,5 +1,5 @@
 """
-Player of tasks against the hostile service in simulated time, which compares the reports with the truth.
+Execution of tasks against the hostile service in simulated time, and comparison of their reports with the truth.
 
 The truth is the behavior of the service: which requests started which runs, and the outcomes of these runs.
 """
@@ -30,7 +30,7 @@ from tests.support.hostile import API_KEY, PROXY_PASSWORD, Faults, HostileServer
 from tests.support.hostile import Kind as ResourceKind
 from tests.support.hostile.faults import changed_fields
 from tests.support.simulated_time import simulated_time
-from tests.support.tasks import Memory, context_of, copy_of, first_event, run, stored_and_made_again
+from tests.support.tasks import Memory, context_of, copy_of, first_event, recreated_trigger, run
 
 TaskKind = Literal["elt_stream", "elt_sync", "orchestration", "reverse_etl", "publish", "rematerialize"]
 #: Operator of each kind of task, and its argument.
@@ -51,23 +51,23 @@ RESOURCE_KINDS: dict[TaskKind, ResourceKind] = {
     "publish": "transform",
     "rematerialize": "transform",
 }
-#: The option of a task that makes its own run necessary.
+#: Options of tasks that require an own run.
 OPTIONS: dict[TaskKind, str] = {
     "elt_stream": "full_refresh",
     "elt_sync": "full_refresh",
     "reverse_etl": "retry_failed_records",
 }
 
-#: Seconds that a task waits at the most, and between two tries of it.
+#: Timeout of a task, and delay between two tries, in seconds.
 TIMEOUT, RETRY_DELAY = 7_200.0, 300.0
-#: Seconds that a request takes.
+#: Latency of a request in seconds.
 LATENCY = 0.0213
-#: The most requests about one resource in a minute. Without faults a wait sends at most one request per second
-#: (``WaitPolicy.fastest``); the start, its retries and the search for a lost run come on top.
+#: Limit of requests about one resource per minute. Without faults, a wait sends at most one request per second
+#: (``WaitPolicy.fastest``), in addition to the start, its retries and the search for a lost run.
 MOST_PER_MINUTE = 60
-#: The most requests for a run of one resource in a minute. Those that are refused are repeated after 1, 2, 4, 8, ... s.
+#: Limit of requests for a run of one resource per minute. Refused requests are repeated after 1, 2, 4, 8, ... s.
 MOST_STARTS_PER_MINUTE = 7
-#: From this request on the service is slow, so that a loop without a pause ends.
+#: Number of requests after which the service is slow, so that a loop without a pause ends.
 _MOST_REQUESTS = 800
 
 
@@ -92,8 +92,8 @@ class Case:
 
     kind: TaskKind
     deferrable: bool
-    faults: Faults = Faults()  # noqa: RUF009 - frozen
-    account: Faults = Faults()  # noqa: RUF009 - frozen
+    faults: Faults = Faults()  # noqa: RUF009 - Faults is frozen
+    account: Faults = Faults()  # noqa: RUF009 - Faults is frozen
     plans: tuple[Plan, ...] = (Plan(duration=200.0, delay=20.0),)
     option: bool = False
     if_running: Literal["attach", "wait", "fail", "skip"] = "attach"
@@ -216,8 +216,8 @@ class Played:
             for each in self.service.runs_of(resource_id):
                 begin, end = self._at(each.started_at), self._at(each.finished_at)
                 lines.append(f"run {each.number} of {resource_id} from {begin} to {end}: {each.plan.outcome}")
-        told_of = [entry for entry in self.service.journal if entry.is_start or entry.fault or entry.method != "GET"]
-        lines += [f"{self._at(entry.at)} {entry}" for entry in told_of[:20]]
+        notable = [entry for entry in self.service.journal if entry.is_start or entry.fault or entry.method != "GET"]
+        lines += [f"{self._at(entry.at)} {entry}" for entry in notable[:20]]
         lines.append(f"{len(self.service.journal)} requests")
         return "\n  ".join(lines)
 
@@ -240,7 +240,7 @@ def connected(service: Service, *, proxy: bool = False) -> Iterator[HostileServe
 def play(case: Case) -> Played:
     """Run the task of a case, and retry it while it fails. The same case always has the same course."""
     servers: list[HostileServer] = []
-    # Of the jitter of intervals.
+    # Seed of the jitter of intervals.
     random.seed(case.seed)
     with simulated_time(lambda: all(server.is_idle for server in servers)):
         played = Played(case, case.service(), memory=MortalMemory(killed=case.killed))
@@ -261,7 +261,7 @@ def _attempt(case: Case, memory: Memory) -> Attempt:
     memory.pushed.clear()
     try:
         result = run(case.task(), memory)
-    except (Exception, Killed) as error:  # noqa: BLE001 - an error that is none of ours is a wrong outcome
+    except (Exception, Killed) as error:  # noqa: BLE001 - unexpected errors count as wrong outcomes
         return Attempt(began, time.time(), memory.pushed.get("return_value"), error)
     return Attempt(began, time.time(), json.loads(json.dumps(result, allow_nan=False)))
 
@@ -291,7 +291,7 @@ def _run_together(tasks: Sequence[Any]) -> list[Attempt]:
         attempt = Attempt(began, ended)
         try:
             attempt.result = getattr(copy_of(task), deferral.method_name)(context_of(Memory()), event=event)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the test judges it
+        except Exception as error:  # noqa: BLE001 - the test evaluates any error
             attempt.error = error
         attempts.append(attempt)
     return attempts
@@ -306,7 +306,7 @@ def _deferral(task: Any) -> TaskDeferred:
 
 
 async def _event(deferral: TaskDeferred) -> tuple[Any, float]:
-    event = await first_event(stored_and_made_again(deferral))
+    event = await first_event(recreated_trigger(deferral))
     return event, time.time()
 
 

@@ -21,7 +21,7 @@ class Trouble:
     :param account: fields of the faults of the whole service.
     :param case: fields of the case.
     :param kinds: kinds of resource that can have it; all if empty.
-    :param passes: whether a task that is retried succeeds in spite of it.
+    :param passes: True if a retried task succeeds despite the fault.
     """
 
     faults: Mapping[str, Any] = field(default_factory=dict)
@@ -141,10 +141,10 @@ TROUBLES: dict[str, Trouble] = {
         case={"plans": (Plan(duration=60.0, delay=5.0, outcome="CHUNK_COMPLETED"),)}, kinds=("elt_stream",)
     ),
     "the run starts late": Trouble(case={"plans": (replace(GOOD, delay=900.0),)}),
-    "killed before the intent is noted": Trouble(case={"killed": ("before", 1)}),
+    "killed before the intent is stored": Trouble(case={"killed": ("before", 1)}),
     "killed before the request": Trouble(case={"killed": ("after", 1)}),
     "killed after the request": Trouble(case={"killed": ("before", 2)}),
-    "killed when the run is noted": Trouble(case={"killed": ("after", 2)}),
+    "killed when the run is stored": Trouble(case={"killed": ("after", 2)}),
     "tried again soon": Trouble(case={"retry_delay": 15.0, "tries": 5}),
     "behind a proxy": Trouble(case={"proxy": True}),
     "the proxy answers 502 for 30 s": Trouble(

@@ -38,7 +38,7 @@ class LocalService:
     :param ready_within: Seconds that ``init`` and ``serve`` may take.
     """
 
-    #: Start by a fork instead of a new interpreter. Set in tests; the demo and the measurements start as users do.
+    #: Start by a fork instead of a new interpreter. Set in tests. The demo and the measurements start like users.
     forked: ClassVar[bool] = False
 
     folder: Path
@@ -57,7 +57,7 @@ class LocalService:
     ) -> None:
         self.api_key = f"test-{secrets.token_hex(16)}"
         self._seed = seed
-        # The key goes by the environment: everybody on the machine can read a command line.
+        # Pass the key in the environment, because all users of the machine can read command lines.
         self._environment = {**os.environ, **(environment or {}), "DATAPIPE_LOCAL_API_KEY": self.api_key}
         self._shared = workspace
         self._options = [*(["--control"] if control else []), *([] if schedules else ["--no-schedules"])]
@@ -73,7 +73,7 @@ class LocalService:
         try:
             self.init()
             self.start()
-        except BaseException:  # A Ctrl-C, too.
+        except BaseException:  # including KeyboardInterrupt
             self._end()
             raise
         return self

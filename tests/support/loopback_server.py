@@ -9,7 +9,7 @@ from typing import Any
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """HTTP server without tracebacks for connections that the client has closed, as after an error or a signal."""
+    """HTTP server that prints no traceback for connections that the client has closed."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         super().__init__(("127.0.0.1", 0), handler)

@@ -38,7 +38,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReceivedRequest:
     """Received request."""
 
     path: str
@@ -46,10 +46,8 @@ class Asked:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-#: Response with a JSON value or raw bytes as body.
-Said = Reply
-#: Answers in place of the service: is given the path and the moment; None where the service is to answer itself.
-Fault = Callable[[str, float], Said | None]
+#: Called with path and time of a request. Returns a reply in place of the service's, or None.
+Fault = Callable[[str, float], Reply | None]
 
 
 class ManyRuns:
@@ -63,20 +61,20 @@ class ManyRuns:
         self.streams: dict[str, dict[str, Run]] = {}
         self.orchestrations: dict[str, Run] = {}
         self.reverse_etl: dict[str, Run] = {}
-        #: Seconds that the status of a sync lags behind the runs, and the runs behind the truth.
+        #: Seconds by which the status of a sync lags behind the runs, and the runs lag behind their true state.
         self.status_lag = self.run_lag = 0.0
-        #: Changes the status of a sync before it is given.
+        #: Changes the status of a sync before the service returns it.
         self.forge: Callable[[dict[str, Any]], Any] = lambda status: status
         self.fault: Fault = lambda path, now: None
-        self.asked: list[Asked] = []
-        #: The keys that are accepted; None for all.
+        self.asked: list[ReceivedRequest] = []
+        #: Accepted API keys. None accepts all.
         self.keys: set[str] | None = None
 
-    def answer(self, path: str, now: float, headers: Mapping[str, str] | None = None) -> Said:
+    def answer(self, path: str, now: float, headers: Mapping[str, str] | None = None) -> Reply:
         """Return the response to a GET request."""
-        self.asked.append(Asked(path, now, headers or {}))
+        self.asked.append(ReceivedRequest(path, now, headers or {}))
         if headers is not None and self.keys is not None and headers.get("x-api-key") not in self.keys:
-            return Said(401, {"error_code": "unauthorized", "message": "wrong key"})
+            return Reply(401, {"error_code": "unauthorized", "message": "wrong key"})
         return self.fault(path, now) or self._answer(path, now)
 
     def count(self, begin: str = "", since: float = 0.0) -> int:
@@ -88,13 +86,13 @@ class ManyRuns:
         """Count the requests by path."""
         return Counter(each.path for each in self.asked)
 
-    def _answer(self, path: str, now: float) -> Said:
+    def _answer(self, path: str, now: float) -> Reply:
         address = urlsplit(path)
         parts = address.path.strip("/").split("/")
         query = {name: values[0] for name, values in parse_qs(address.query).items()}
         seen = now - self.run_lag
         if parts[0] == "elt_syncs" and parts[2:] == ["status"] and parts[1] in self.streams:
-            return Said(body=self.forge(self._status(parts[1], now - self.status_lag)))
+            return Reply(body=self.forge(self._status(parts[1], now - self.status_lag)))
         if parts[0] == "elt_stream_runs" and len(parts) > 1:
             sync_id, _, stream_id = parts[1].partition(".")
             run = self.streams.get(sync_id, {}).get(stream_id)
@@ -105,8 +103,8 @@ class ManyRuns:
         if parts[0] == "orchestration_runs":
             if len(parts) > 1:
                 return _one(parts[1], self.orchestrations.get(parts[1]), seen, _due(parts[1], self.orchestrations))
-            return Said(body=self._list(query, seen))
-        return Said(404, {"error_code": "not_found", "message": "no such thing"})
+            return Reply(body=self._list(query, seen))
+        return Reply(404, {"error_code": "not_found", "message": "no such thing"})
 
     def _status(self, sync_id: str, at: float) -> dict[str, Any]:
         streams = []
@@ -134,10 +132,10 @@ def _due(run_id: str, runs: Mapping[str, Run]) -> dict[str, str]:
     return {"orchestration_id": "o", "due_at": stamp(run.started_at if run else 0.0)}
 
 
-def _one(run_id: str, run: Run | None, at: float, more: dict[str, Any]) -> Said:
+def _one(run_id: str, run: Run | None, at: float, more: dict[str, Any]) -> Reply:
     if run is None:
-        return Said(404, {"error_code": "not_found", "message": "no such run"})
-    return Said(body=_run(run_id, run, at, more))
+        return Reply(404, {"error_code": "not_found", "message": "no such run"})
+    return Reply(body=_run(run_id, run, at, more))
 
 
 def _run(run_id: str, run: Run, at: float, more: dict[str, Any]) -> dict[str, Any]:
@@ -158,10 +156,10 @@ class ManyRunsServer:
     def __init__(self, runs: ManyRuns, latency: float = 0.0) -> None:
         self.runs = runs
         self.latency = latency
-        #: The most requests that were under way together, and the peers that ever connected.
+        #: Largest number of concurrent requests, and all peers that connected.
         self.most_under_way = 0
         self.peers: set[Any] = set()
-        #: Paths that begin so are not answered.
+        #: Requests with these path prefixes get no response.
         self.hangs: tuple[str, ...] = ()
         self._under_way = 0
         self._ready = threading.Event()
@@ -193,13 +191,13 @@ class ManyRunsServer:
         try:
             self.peers.add(request.transport and request.transport.get_extra_info("peername"))
             if request.path.startswith(self.hangs or "none"):
-                self.runs.asked.append(Asked(request.path_qs, time.time(), request.headers))
+                self.runs.asked.append(ReceivedRequest(request.path_qs, time.time(), request.headers))
                 await self._stopping.wait()
             if self.latency:
                 await asyncio.sleep(self.latency)
-            said = self.runs.answer(request.path_qs, time.time(), request.headers)
+            reply = self.runs.answer(request.path_qs, time.time(), request.headers)
         finally:
             self._under_way -= 1
         return web.Response(
-            status=said.status, body=said.encoded(), headers=said.headers, content_type="application/json"
+            status=reply.status, body=reply.encoded(), headers=reply.headers, content_type="application/json"
         )

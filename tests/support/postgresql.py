@@ -14,7 +14,7 @@ import pytest
 from tests.support.processes import Program, ReservedPort, Workspace, wait_for
 
 _READY = b"database system is ready to accept connections"
-# The server refuses to run as root: then it runs as the user that Debian's package makes.
+# The server does not run as root, so it runs as the user of Debian's package.
 _USER = "postgres"
 
 
@@ -43,7 +43,7 @@ class PostgreSQL:
         self._port = ReservedPort()
         try:
             self._start(folder)
-        except BaseException:  # A Ctrl-C, too.
+        except BaseException:  # including KeyboardInterrupt
             self._end()
             raise
         return self
@@ -74,11 +74,11 @@ class PostgreSQL:
             os.chown(data, user.pw_uid, user.pw_gid)
             os.chown(password, user.pw_uid, user.pw_gid)
             self._workspace.path.chmod(0o711)
-        # Not the user's own settings of PostgreSQL, nor their language.
+        # Without the user's settings of PostgreSQL and locale.
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
         initialise = [str(folder / "initdb"), "--pgdata", str(data), "--username", _USER, "--pwfile", str(password)]
         initialise += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--no-sync"]
-        subprocess.run(  # noqa: S603 - our own command
+        subprocess.run(  # noqa: S603 - command of this module
             [*as_user, *initialise], check=True, capture_output=True, env=environment, cwd="/"
         )
         settings = {"fsync": "off", "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}

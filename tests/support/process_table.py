@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]  # Airflow brings psutil, nobody its stubs.
+import psutil  # type: ignore[import-untyped]  # a dependency of Airflow, without type hints
 
 
 def working_in(folder: Path) -> list[str]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 GUARD = Path(__file__).with_name("guard.py")
 # Waits for the end of file on its standard input, then removes a folder.
 CLEANER = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
-# SIGTERM, the grace, SIGKILL: what a guard may take beyond the grace before we stop waiting for it.
+# Seconds that a guard may take for SIGTERM and SIGKILL, in addition to the grace.
 GUARD_LIMIT = 15.0
-# Compiled modules are kept, as they are wherever this is not set: programs start in half the time.
+# Variables that prevent compiled modules. Without them, programs start in half the time.
 NOT_INHERITED = frozenset({"PYTHONDONTWRITEBYTECODE"})
 
 
@@ -67,7 +67,7 @@ class Workspace:
         try:
             reader, self._held = os.pipe()
             try:
-                self._cleaner = subprocess.Popen(  # noqa: S603 - our own command
+                self._cleaner = subprocess.Popen(  # noqa: S603 - program of this module
                     [sys.executable, "-I", "-S", "-c", CLEANER, str(self.path)],
                     stdin=reader,
                     start_new_session=True,
@@ -157,13 +157,13 @@ class Guard(Protocol):
 def _guard(
     command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path, grace: float, hold: int
 ) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - our own command
+    return subprocess.Popen(  # noqa: S603 - command of a test
         [sys.executable, "-E", str(GUARD), str(log), str(grace), *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=dict(env),
         cwd=cwd,
-        # The guard must outlive a Ctrl-C, which a terminal sends to our whole process group.
+        # The guard must survive Ctrl-C, which a terminal sends to the whole process group.
         start_new_session=True,
         pass_fds=[hold],
     )
@@ -270,7 +270,7 @@ def wait_for(
     :param ready: Return True if the condition holds.
     :param limit: The limit in seconds.
     :param interval: The seconds between two checks.
-    :param watch: Programs whose end makes the wait pointless.
+    :param watch: Programs that the condition depends on. Their end fails the wait.
     """
     deadline = time.monotonic() + limit
     while not ready():

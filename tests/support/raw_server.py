@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-#: Writes an answer; is given the connection, and whether the test is over.
+#: Function that writes the response to a connection. The event is set at the end of the test.
 Answer = Callable[[socket.socket, threading.Event], None]
 
 
@@ -43,7 +43,7 @@ class RawServer:
 
     def __exit__(self, *_: object) -> None:
         self._stopping.set()
-        # Wakes the thread that accepts.
+        # Wake the accepting thread.
         self._listener.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
@@ -62,7 +62,7 @@ class RawServer:
 
     def _serve(self, connection: socket.socket) -> None:
         connection.settimeout(10)
-        # The client may leave at any moment: that is what the tests are about.
+        # Tests close connections at any time.
         with contextlib.suppress(OSError), contextlib.closing(connection):
             if self._tls:
                 connection = self._tls.wrap_socket(connection, server_side=True)

@@ -1,8 +1,8 @@
 """
 Recorder of the durations of real runs: ``python -m tests.support.record_durations``.
 
-It runs loads and a transform of datapipe-local one after the other, on the flights that the demo loads, and writes
-their durations from the service's journal to ``recorded_durations.csv``. Other load of the machine affects the data.
+Runs loads and a transform of datapipe-local one after the other, on the flights of the demo, and writes their durations
+from the service's journal to ``recorded_durations.csv``. Other processes on the machine affect the data.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RECORDED = Path(__file__).with_name("recorded_durations.csv")
 RUNS = 60
-#: Every so many runs, a stream that is loaded in parts is loaded as a whole.
+#: Number of runs between two full loads of an incremental stream.
 WHOLE_EVERY = 7
 
 SQL = """
@@ -65,7 +65,7 @@ def seed(folder: Path) -> dict[str, Any]:
 
 
 def record() -> dict[str, list[float]]:
-    """Run everything, and return the durations in seconds of each series, oldest first."""
+    """Run all series, and return their durations in seconds, oldest first."""
     with zipfile.ZipFile(source_folder() / "flights.csv.zip") as archive:
         header, *rows = archive.read("flights.csv").splitlines(keepends=True)
     with Workspace("datapipe-durations-") as workspace:

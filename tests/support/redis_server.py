@@ -23,7 +23,7 @@ class RedisServer:
         self._port = ReservedPort()
         try:
             self._start(program)
-        except BaseException:  # A Ctrl-C, too.
+        except BaseException:  # including KeyboardInterrupt
             self._end()
             raise
         return self
@@ -38,7 +38,7 @@ class RedisServer:
 
     def _start(self, program: str) -> None:
         self._password = secrets.token_hex(16)
-        # In a file: every user of the machine can read a command line.
+        # Write the password to a file, because all users of the machine can read command lines.
         settings = self._workspace.path / "redis.conf"
         settings.touch(mode=0o600)
         settings.write_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-#: A time at which nothing of a test happens.
+#: Time before all events of a test.
 LONG_AGO = "2026-01-01T00:00:00.000Z"
 
 

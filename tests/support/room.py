@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_file_beyond(size: int) -> Iterator[None]:
-    """Limit the size of files of this process in bytes. Larger writes fail as on a full disk."""
+    """Limit the size of files of this process in bytes. Larger writes fail like on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

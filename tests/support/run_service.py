@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from tests.support.responses import elt_stream
 from tests.support.scripted_server import Reply, RoutedServer, Seen
 
-#: The field by which each list of runs is ordered, and the field that holds what ran.
+#: Field by which each list of runs is ordered, and field with the ID of the resource.
 _LISTS = {
     "elt_stream_runs": ("started_at", "elt_stream_id"),
     "reverse_etl_sync_runs": ("started_at", "reverse_etl_sync_id"),
@@ -51,13 +51,13 @@ class RunService(RoutedServer):
         #: The current format of run IDs. IDs in another format are refused.
         self.format: Callable[[str], str] = str
         self.transform: dict[str, Any] = {}
-        #: The status of the sync by stream; None for what the runs say.
+        #: Status of the sync by stream. None: derived from the runs.
         self.status: dict[str, dict[str, Any]] | None = None
-        #: Status of the answer to every request; None to answer it.
+        #: Status of the responses to all requests. None: normal responses.
         self.refusal: int | None = None
-        #: The header Retry-After of refusals, in seconds.
+        #: Retry-After of error responses in seconds.
         self.retry_after: int | None = None
-        #: Seconds after which a RUNNING run completes by itself; None for never.
+        #: Seconds after which a RUNNING run completes. None: never.
         self.duration: float | None = None
         self.requests: Counter[str] = Counter()
 
@@ -70,7 +70,7 @@ class RunService(RoutedServer):
         return Reply(answer, {"error_code": "refused", "message": "refused"}, headers)
 
     def _read(self, path: list[str], query: dict[str, str]) -> Any:  # noqa: PLR0911 - a route each
-        """Return the body of the response, or the status of a refusal."""
+        """Return the body of the response, or an error status."""
         self.requests[path[0] if len(path) == 1 else f"{path[0]}/one"] += 1
         if self.refusal:
             return self.refusal

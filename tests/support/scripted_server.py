@@ -1,4 +1,4 @@
-"""HTTP servers on loopback that answer by a script, or by method and path."""
+"""HTTP servers on loopback with scripted responses, or with responses by method and path."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ScriptedServer:
                     self.close_connection = True
                     return
                 body = reply.encoded()
-                # The client may have hung up: that is no failure of the server.
+                # The client may have closed the connection, which is not an error of the server.
                 with suppress(ConnectionError):
                     self.send_response(reply.status)
                     for name, value in reply.headers.items():
@@ -104,11 +104,11 @@ class ScriptedServer:
                     self.end_headers()
                     self.wfile.write(body[: len(body) // 2] if reply.torn else body)
                 if reply.torn:
-                    # Closing the connection resets it.
+                    # Closing the connection now resets it.
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     self.close_connection = True
 
-            do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - http.server's names
+            do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - names of http.server
 
             def log_message(self, *_: object) -> None:
                 """Log nothing."""
@@ -138,7 +138,7 @@ class ScriptedServer:
         self._http.server_close()
 
 
-#: Returns the reply to a request; None becomes a 404.
+#: Function that returns the reply to a request. None stands for 404.
 Route = Callable[[Seen], Reply | None]
 
 

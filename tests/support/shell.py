@@ -9,14 +9,14 @@ from pathlib import Path
 
 def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
     """
-    Run commands as a user's shell, and return their output. The first failed command fails the test.
+    Run commands in a shell, and return their output. The first failed command fails the test.
 
     :param text: The commands.
     :param folder: The working directory.
     :param env: All environment variables.
     """
-    done = subprocess.run(  # noqa: S603 - our own docs
-        ["bash", "-euo", "pipefail", "-c", text],  # noqa: S607 - the user's own
+    done = subprocess.run(  # noqa: S603 - commands of the docs
+        ["bash", "-euo", "pipefail", "-c", text],  # noqa: S607 - bash from PATH
         cwd=folder,
         env=env,
         capture_output=True,

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any, SupportsIndex
 from unittest import mock
 
-#: 2026-01-01, and a part of a second that no format of timestamps shows in full.
+#: 2026-01-01, with a fraction of a second that no timestamp format shows completely.
 BEGAN = 1_767_225_600.123456
 #: Real seconds for which an event loop has to be idle before the clock moves.
 _QUIET = 0.0003
@@ -124,7 +124,7 @@ def simulated_time(is_idle: Callable[[], bool], *, began: float = BEGAN) -> Iter
                 if timeout is not None and quiet and is_idle() and not workers.busy:
                     events = super().select(0)
                     if not events:
-                        # A little more: an event loop compares with a resolution of its own.
+                        # Slightly more, because event loops compare times with a limited resolution.
                         clock.sleep(timeout + 1e-6)
                     return events
 

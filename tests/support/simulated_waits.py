@@ -17,17 +17,17 @@ from airflow_provider_datapipe.runs.models import KEPT_DURATIONS
 from airflow_provider_datapipe.runs.poll_interval import RunDurations, next_poll
 
 FASTEST, SLOWEST = 1.0, 60.0
-#: What a look costs, in seconds of delay, and from which duration; less in shorter runs, in proportion. As in the code,
-#: apart from it.
+#: Price of a poll in seconds of delay, and the duration from which it applies. It is proportionally lower for shorter
+#: runs. The same values as in the code, but independent of it.
 PRICE, FULL_PRICE_AFTER = 0.25, 300.0
-#: How many runs of a hundred end early, as failures do.
+#: Percentage of runs that end early, like failures.
 FAILING = 5
-#: Recorded durations are those of small loads: each second of them counts as ten minutes.
+#: Factor of the recorded durations, which are those of small loads: a second counts as ten minutes.
 STRETCH = 600.0
 
-#: Seconds until the next look at a run of an age.
-Pace = Callable[[float], float]
-#: Factors by which the durations of consecutive runs differ from what is typical.
+#: Function from the age of a run to the seconds until its next poll.
+PollInterval = Callable[[float], float]
+#: Factors of the durations of consecutive runs, relative to the typical duration.
 Family = Callable[[random.Random, int], list[float]]
 
 
@@ -49,13 +49,13 @@ class Measured:
     """
     Results of a poll interval.
 
-    :param schedule: average number of polls per run.
+    :param polls: average number of polls per run.
     :param delays: seconds from the end of each run to its detection, ascending.
     :param shares: the same as shares of the durations.
     :param cost: average of the delay in seconds plus the price of the polls. Lower is better.
     """
 
-    schedule: float
+    polls: float
     delays: Sequence[float]
     shares: Sequence[float]
     cost: float
@@ -97,7 +97,7 @@ FAMILIES: tuple[Family, ...] = (alike, spread, two_sizes, growing, changed, heav
 
 def drawn(family: Family, typical: float, count: int, *, failing: int = FAILING, seed: int = 1) -> list[Case]:
     """
-    Draw runs, each of another resource.
+    Draw runs, each of a different resource.
 
     :param family: distribution of the durations.
     :param typical: typical duration in seconds.
@@ -126,31 +126,31 @@ def recorded() -> list[Case]:
     ]
 
 
-def looks_at(duration: float, pace: Pace) -> Iterator[float]:
+def poll_ages(duration: float, interval: PollInterval) -> Iterator[float]:
     """Yield the ages at which a run is polled. The last poll detects its end."""
     age = 0.0
     while age < duration:
-        age += pace(age)
+        age += interval(age)
         yield age
 
 
-def fixed(interval: float) -> Callable[[Case], Pace]:
+def fixed(interval: float) -> Callable[[Case], PollInterval]:
     """Poll at a fixed interval."""
     return lambda _: lambda _: interval
 
 
-def adaptive(known: int) -> Callable[[Case], Pace]:
-    """Poll as the provider does with this number of known earlier runs."""
+def adaptive(known: int) -> Callable[[Case], PollInterval]:
+    """Poll like the provider with this number of known earlier runs."""
 
-    def of(case: Case) -> Pace:
+    def of(case: Case) -> PollInterval:
         history = RunDurations.of(case.earlier[:known])
         return lambda age: next_poll(age, history, fastest=FASTEST, slowest=SLOWEST)
 
     return of
 
 
-#: The ways that are compared, by their name in the tables.
-WAYS: dict[str, Callable[[Case], Pace]] = {
+#: Compared poll intervals, by their names in the tables.
+INTERVALS: dict[str, Callable[[Case], PollInterval]] = {
     "every 5 s": fixed(5),
     "every 15 s": fixed(15),
     "every 60 s": fixed(60),
@@ -161,19 +161,19 @@ WAYS: dict[str, Callable[[Case], Pace]] = {
 }
 
 
-def measure(cases: Sequence[Case], way: Callable[[Case], Pace]) -> Measured:
+def measure(cases: Sequence[Case], interval_of: Callable[[Case], PollInterval]) -> Measured:
     """Simulate the waits for all cases."""
-    schedule, delays, shares, cost = 0, [], [], 0.0
+    polls, delays, shares, cost = 0, [], [], 0.0
     for case in cases:
-        *before, last = looks_at(case.duration, way(case))
-        schedule += len(before) + 1
+        *before, last = poll_ages(case.duration, interval_of(case))
+        polls += len(before) + 1
         delays.append(last - case.duration)
         shares.append((last - case.duration) / case.duration)
         cost += delays[-1] + (len(before) + 1) * PRICE * min(1.0, case.duration / FULL_PRICE_AFTER)
-    return Measured(schedule / len(cases), sorted(delays), sorted(shares), cost / len(cases))
+    return Measured(polls / len(cases), sorted(delays), sorted(shares), cost / len(cases))
 
 
-def part(values: Sequence[float], share: float) -> float:
+def quantile(values: Sequence[float], share: float) -> float:
     """Return the quantile of ascending values."""
     return values[min(len(values) - 1, int(share * len(values)))]
 
@@ -197,7 +197,10 @@ def groups() -> dict[str, list[Case]]:
 @cache
 def results() -> dict[str, dict[str, Measured]]:
     """Return the results of each group and poll interval."""
-    return {group: {name: measure(cases, way) for name, way in WAYS.items()} for group, cases in groups().items()}
+    return {
+        group: {name: measure(cases, interval_of) for name, interval_of in INTERVALS.items()}
+        for group, cases in groups().items()
+    }
 
 
 def table() -> str:
@@ -208,8 +211,8 @@ def table() -> str:
 def _rows(group: str, ways: Mapping[str, Measured]) -> str:
     lines = [f"| {group} | Polls per run | Median delay | 95th percentile of the delay |", "|---|---|---|---|"]
     for name, seen in ways.items():
-        delays = [f"{part(seen.delays, share):.1f} s ({part(seen.shares, share):.1%})" for share in (0.5, 0.95)]
-        lines.append(f"| {name} | {seen.schedule:.0f} | {' | '.join(delays)} |")
+        delays = [f"{quantile(seen.delays, share):.1f} s ({quantile(seen.shares, share):.1%})" for share in (0.5, 0.95)]
+        lines.append(f"| {name} | {seen.polls:.0f} | {' | '.join(delays)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Runner of one task as in Airflow, without Airflow's processes."""
+"""Execution of one task like in Airflow, without Airflow's processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Memory:
 
     kept: dict[str, Any] = field(default_factory=dict)
     pushed: dict[str, Any] = field(default_factory=dict)
-    #: Clearing a task moves it on.
+    #: Increases when the task is cleared.
     max_tries: int = 2
     start_date: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -49,7 +49,7 @@ def context_of(memory: Memory) -> Any:
 
 
 def run(task: Any, memory: Memory | None = None) -> Any:
-    """Run a task as Airflow does: it may defer repeatedly, and each trigger is serialized and created again."""
+    """Run a task like Airflow, with serialized triggers. The task may defer repeatedly."""
     memory = memory or Memory()
     method, arguments = "execute", dict[str, Any]()
     while True:
@@ -58,14 +58,15 @@ def run(task: Any, memory: Memory | None = None) -> Any:
         except TaskDeferred as deferral:
             method, arguments = (
                 deferral.method_name,
-                {"event": asyncio.run(first_event(stored_and_made_again(deferral)))},
+                {"event": asyncio.run(first_event(recreated_trigger(deferral)))},
             )
-            # On resume Airflow has a new object.
+            # Airflow resumes a task with a new object.
             task = copy_of(task)
 
 
-def stored_and_made_again(deferral: TaskDeferred) -> Any:
-    # A time-out of the deferral would by-pass execute_complete.
+def recreated_trigger(deferral: TaskDeferred) -> Any:
+    """Return the trigger of a deferral after its serialization."""
+    # A timeout of the deferral would bypass execute_complete.
     assert deferral.timeout is None
     _, stored = deferral.trigger.serialize()
     return type(deferral.trigger)(**json.loads(json.dumps(stored, allow_nan=False)))
@@ -78,6 +79,6 @@ async def first_event(trigger: Any) -> Any:
 
 def copy_of(task: Any) -> Any:
     fresh = copy.copy(task)
-    for name in ("_polled", "_under_way"):
+    for name in ("_poll_state", "_batch"):
         fresh.__dict__[name] = None
     return fresh

@@ -1,4 +1,4 @@
-"""Service with one resource of each kind, each of which can run once. Tests disturb its responses."""
+"""Service with one resource of each kind, each with at most one run. Tests can disturb its responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.responses import LONG_AGO, elt_stream, transform
 from tests.support.scripted_server import Reply, RoutedServer, Seen
 
 NOT_FOUND = {"error_code": "not_found", "message": "There is no such thing."}
-#: Makes the operator of each kind of run.
+#: Operators by kind of run.
 OPERATORS: dict[str, Callable[..., Any]] = {
     "elt_stream": lambda **more: EltStreamRunOperator(stream_id="s", **more),
     "reverse_etl": lambda **more: ReverseEtlRunOperator(reverse_etl_sync_id="s", **more),
@@ -63,7 +63,7 @@ class WaitedRun(RoutedServer):
     Service whose started runs end after some polls.
 
     :param polls: number of polls at which the run is still active; -1 for runs that end at once.
-    :param disturb: gets the number of polls of the run so far, and may return its own response to this poll.
+    :param disturb: called with the number of earlier polls of the run. Returns a response to this poll, or None.
     :param fields: fields of runs that are added or replaced.
     :param disturb_lists: disturb also the list that shows the run at first.
     :param changed: ``updated_at`` of the transform before and after it was published.

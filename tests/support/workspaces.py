@@ -22,11 +22,11 @@ ODD = st.sampled_from(
     ["null", "2026-01-01", "1e3", "0x1F", "~", "- x", "a: b", "#", "'", '"', "<<", "*a", "&a", "!x", "${HOME}", "$${A}",
      "yes", "Ä ö", " x", "x ", "\N{ZERO WIDTH NO-BREAK SPACE}x", "\N{GRINNING FACE}", "x" * 200 + " " + "y" * 54, "a/b"]
 )  # fmt: skip
-#: What may be the name of an orchestration: one line, not blank.
+#: Strategy for names of orchestrations: one line, not blank.
 NAMES = ODD | st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_size=1, max_size=12).filter(
     str.strip
 )
-#: What may be the label of a connection: any text.
+#: Strategy for labels of connections: any text.
 LABELS = (
     ODD
     | st.sampled_from(["a\nb", "\n", "\t", " ", "\x07", "\x7f", "\x85x", "\u2028", "a\r\nb ", "\ufffe"])

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ENDED = frozenset({"success", "failed"})
-#: The most entries of one answer, by default.
+#: Default limit of entries per response.
 _PAGE = 100
-#: A request that finds the database locked is repeated up to so often, after a pause in seconds.
+#: Number of retries of a request that failed because of a locked database, and seconds between them.
 _REPEATS = 9
 _PAUSE = 1.0
 
@@ -40,7 +40,7 @@ class TaskInstance:
 
     @property
     def label(self) -> str:
-        """The ID of the task, with the map index of a mapped one."""
+        """ID of the task, with the map index of a mapped task."""
         return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
 
     @classmethod
@@ -70,8 +70,8 @@ class AirflowApi:
     """Client of one Airflow installation."""
 
     def __init__(self, address: str, login: str, password: str) -> None:
-        # trust_env: a proxy of the environment has no business with 127.0.0.1.
-        # SQLite lets one process write at a time: on a busy machine, a request may wait for long.
+        # trust_env: requests to 127.0.0.1 must not use a proxy of the environment.
+        # SQLite has one writer at a time, so a request can take long on a busy machine.
         self._http = httpx.Client(base_url=address, timeout=120, trust_env=False)
         self._credentials = {"username": login, "password": password}
 
@@ -79,11 +79,11 @@ class AirflowApi:
         self._http.close()
 
     def answers(self) -> bool:
-        """Return True if the API server answers, also to tasks. Log in if it does."""
+        """Return True if the API server responds, also to tasks. Log in if it does."""
         try:
             if self._http.get("/api/v2/monitor/health", timeout=5).status_code != httpx.codes.OK:
                 return False
-            # The first request takes seconds of CPU time, in which the requests of tasks would time out.
+            # The first request takes seconds of CPU time. Requests of tasks would time out meanwhile.
             self._http.get("/execution/health", timeout=120)
         except httpx.TransportError:
             return False
@@ -147,12 +147,12 @@ class AirflowApi:
                 return found
 
     def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Clear a task, whatever its state, as its page's button does."""
+        """Clear a task in any state, like the button of its page."""
         body = {"dag_run_id": run_id, "task_ids": [task_id], "dry_run": False, "only_failed": False}
         self.request("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
 
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
-        """Mark a task as success or failed, as its page's button does."""
+        """Mark a task as success or failed, like the button of its page."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
         self.request("PATCH", path, json={"new_state": state})
 
@@ -162,7 +162,7 @@ class AirflowApi:
         answer = self.request("GET", path, params={"map_index": map_index, "full_content": True})
         reported: list[str] = []
         for entry in answer["content"]:
-            # What an exception says, or why a task is skipped, is beside the line that tells of it.
+            # The text of an exception, or the reason for a skipped task, is in a separate field.
             causes = (cause["exc_value"] for cause in entry.get("error_detail") or ())
             reported += [entry["event"], *causes, entry.get("reason", "")]
         return "\n".join(reported)
@@ -190,7 +190,7 @@ class AirflowApi:
         while time.monotonic() < deadline:
             instances: list[TaskInstance] | None = None
             with suppress(httpx.TransportError):
-                # The run first: what is seen of the tasks is then never older than the run's end.
+                # Read the DAG run before the tasks, so that the tasks are not older than the end of the DAG run.
                 state = self.run_state(dag_id, run_id)
                 instances = self.task_instances(dag_id, run_id) if watch else []
             if instances is not None:

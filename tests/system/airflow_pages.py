@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.system.components import AirflowComponents
 
 WIDTH = 1280
-#: Seconds until a page shows what is expected; more than a busy machine needs.
+#: Time limit in seconds for an expected text on a page, sufficient for a busy machine.
 _LIMIT = 60.0
 #: React replaces elements while a test uses them, and messages cover buttons.
 _TEMPORARY = (StaleElementReferenceException, ElementClickInterceptedException)
@@ -60,7 +60,7 @@ class AirflowPages:
     def open_service_page(self, address: str, api_key: str, title: str) -> None:
         """Open a page of datapipe-local, sign in, and wait for its title."""
         self._browser.get(address)
-        # The key of an earlier page of this service.
+        # Remove the API key of an earlier page of this service.
         self._browser.execute_script("sessionStorage.clear()")
         self._browser.refresh()
         self.field("key").send_keys(api_key, Keys.ENTER)
@@ -75,7 +75,7 @@ class AirflowPages:
 
     @property
     def shows_connected(self) -> bool:
-        """True if the connection of the page was tested successfully: a green symbol, without a message."""
+        """Return True if the page shows a successful test of its connection: a green symbol without a message."""
         return self.has("button[aria-label='Test Connection'] svg[color=green]")
 
     @property
@@ -92,12 +92,12 @@ class AirflowPages:
         self.until(lambda: (page := self.text) and all(text in page for text in texts), f"the page shows {texts}")
 
     def field(self, name: str) -> WebElement:
-        """Return a field of a form, as soon as it is there."""
+        """Return a field of a form, as soon as it exists."""
         found: WebElement = self.until(lambda: self._browser.find_element(By.NAME, name), f"the field {name}")
         return found
 
     def press(self, label: str) -> None:
-        """Press a button, as soon as it is there."""
+        """Press a button, as soon as it exists."""
         path = f"//button[@aria-label='{label}' or normalize-space()='{label}']"
 
         def pressed() -> bool:
@@ -113,7 +113,7 @@ class AirflowPages:
         return bool(self._browser.find_elements(By.CSS_SELECTOR, selector))
 
     def unfold_json(self) -> str:
-        """Unfold the first JSON value of the page, and return the lines of it that are visible."""
+        """Unfold the first JSON value of the page, and return its visible lines."""
         selector = ".codicon-folding-collapsed"
         self.until(lambda: self.has(selector), "a folded JSON value")
         self._browser.find_element(By.CSS_SELECTOR, selector).click()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WORKER = "worker"
-#: Logged by a Celery worker once it takes tasks.
+#: Log line of a Celery worker that accepts tasks.
 _WORKER_READY = b" ready."
 
 
@@ -38,7 +38,7 @@ class CeleryComponents(AirflowComponents):
 
     commands: ClassVar[Mapping[str, list[str]]] = {
         **COMMANDS,
-        # The worker's log server would listen on every address of the machine.
+        # The worker's log server would listen on all addresses of the machine.
         WORKER: ["celery", "worker", "--skip-serve-logs"],
     }
 

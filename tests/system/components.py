@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from tests.system.airflow_api import TaskInstance
 
 API_SERVER = "api-server"
-# The component's command, and what it calls its job in the metadata database.
+# Command of each component, and its job type in the metadata database.
 JOBS = {"scheduler": "SchedulerJob", "dag-processor": "DagProcessorJob", "triggerer": "TriggererJob"}
 COMMANDS = {
     API_SERVER: ["api-server", "--workers", "1"],
-    # Their log servers would listen on every address of the machine; here all share one log folder.
+    # Log servers would listen on all addresses of the machine. All components share one log folder instead.
     "scheduler": ["scheduler", "--skip-serve-logs"],
     "dag-processor": ["dag-processor"],
     "triggerer": ["triggerer", "--skip-serve-logs"],
@@ -39,15 +39,14 @@ LOGIN = "admin"
 DATABASE = "database.sql_alchemy_conn"
 #: Shorter intervals than Airflow's defaults, for faster tests.
 FAST = {
-    # Fast where Airflow waits by default: a scheduler with nothing to do, a deferred task whose
-    # triggerer has died, a task whose scheduler has died.
+    # Shorter than the defaults: the pause of an idle scheduler, and the detection of a dead triggerer or scheduler.
     "scheduler.scheduler_idle_sleep_time": "0.5",
     "scheduler.job_heartbeat_sec": "2",
-    # Below Airflow's 30, a scheduler on a busy machine takes its own tasks for those of a dead one.
+    # With less than Airflow's 30 s, a scheduler on a busy machine treats its own tasks as those of a dead one.
     "scheduler.scheduler_health_check_threshold": "30",
     "scheduler.orphaned_tasks_check_interval": "5",
     "scheduler.trigger_timeout_check_interval": "5",
-    # A third of all processes were noticed to be over so much later: 5 s by default.
+    # The default of 5 s delayed the detection of a third of all ended processes.
     "workers.min_heartbeat_interval": "1",
     "triggerer.job_heartbeat_sec": "2",
     "triggerer.triggerer_health_check_threshold": "10",
@@ -83,26 +82,26 @@ def airflow_environment(
         "dag_processor.refresh_interval": "5",
         # New and changed files are parsed at once. The default parses all files every 30 s.
         "dag_processor.min_file_process_interval": "3600",
-        # It reports to its makers otherwise.
+        # Disable usage reports to the developers of Airflow.
         "usage_data_collection.enabled": "False",
         **(FAST if fast else {}),
         **config,
     }
-    # A setting of the caller's own Airflow must not leak in.
+    # Settings of the caller's Airflow must not have an effect.
     env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     env["AIRFLOW_HOME"] = str(home)
     for name, value in settings.items():
         section, _, option = name.partition(".")
         env[f"AIRFLOW__{section.upper()}__{option.upper()}"] = value
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', os.defpath)}"
-    # A proxy of the environment has no business with 127.0.0.1.
+    # Requests to 127.0.0.1 must not use a proxy of the environment.
     env["NO_PROXY"] = env["no_proxy"] = "127.0.0.1,localhost"
     env.update(extra)
     return env
 
 
 def readable(line: str) -> str:
-    """Return the level, the message and the errors of a line of a task's log, which is JSON."""
+    """Return level, message and errors of a JSON line of a task log."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -115,7 +114,8 @@ class AirflowComponents:
     """
     api-server, scheduler (LocalExecutor), dag-processor and triggerer with a new metadata database.
 
-    Context manager that starts them, waits until each is ready, and stops them. So does the end of this process.
+    Context manager that starts the components, waits until each is ready, and stops them. They also stop if this
+    process ends.
     """
 
     #: The arguments of ``airflow`` for each component.
@@ -148,7 +148,7 @@ class AirflowComponents:
         self.api = AirflowApi(self.address, self.login, self.password)
         try:
             self._start()
-        except BaseException:  # A Ctrl-C, too.
+        except BaseException:  # including KeyboardInterrupt
             self.stop()
             raise
         return self
@@ -160,7 +160,7 @@ class AirflowComponents:
 
     @property
     def home(self) -> Path:
-        """The AIRFLOW_HOME, which is removed by the stop."""
+        """AIRFLOW_HOME, which :meth:`stop` removes."""
         return self._workspace.path
 
     @property
@@ -174,7 +174,7 @@ class AirflowComponents:
         (self.home / "passwords.json").write_text(json.dumps({self.login: self.password}))
         begun = time.monotonic()
         self._progress("creating the metadata database")
-        # Alone: every component refuses to start before the database is there.
+        # Migrate before the start, because components do not start without the database.
         self._migrate()
         self._progress("starting " + ", ".join(self.commands))
         for component in self.commands:
@@ -260,7 +260,7 @@ class AirflowComponents:
                 os.kill(pid, signum)
 
     def stop(self) -> None:
-        """Stop everything, and remove the home. Does nothing a second time."""
+        """Stop all components, and remove the home. A second call has no effect."""
         self.api.close()
         self._workspace.close()
         self._port.release()
@@ -287,7 +287,7 @@ class AirflowComponents:
         limit: float = 300,
         watch: Callable[[list[TaskInstance]], None] | None = None,
     ) -> str:
-        """Wait for a DAG run to end, and return the state it ended in."""
+        """Wait for a DAG run to end, and return its final state."""
         return self.api.wait_for_run(dag_id, run_id, limit=limit, watch=watch)
 
     def ends(

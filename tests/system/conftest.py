@@ -32,8 +32,8 @@ enable_lineage(load.dag)
 """
 
 SCHEDULED: dict[str, Any] = {"sync_interval": "0 3 * * *"}
-#: Resources that fail, for the DAG ``bad_input``: one for each task, as the service shows the reason of the newest run
-#: of a stream only, and sends a refused record no more until it changes or is reset.
+#: Failing resources of the DAG ``bad_input``. Each task has its own, because the service shows only the error of the
+#: newest run of a stream, and does not send a refused record again until the record changes or is reset.
 BROKEN: dict[str, list[dict[str, Any]]] = {
     "connections": [seeds.connection("broken_files", "files", path=".")],
     "elt_syncs": [
@@ -70,7 +70,7 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
         for how in ("deferred", "blocking")
     ],
 }
-#: Resources without runs, until the DAG ``waiting`` waits for the first one.
+#: Resources without runs until the DAG ``waiting`` waits for their first runs.
 AWAITED: dict[str, list[dict[str, Any]]] = {
     "connections": [seeds.connection("exports", "jsonl", path="./exports")],
     "elt_syncs": [
@@ -135,7 +135,7 @@ def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> I
     Only the example and the DAG ``lineage`` emit OpenLineage events.
     """
     with socket.socket() as closed:
-        # Bound and not listening: nobody else gets the port, and whoever connects is refused.
+        # A bound socket that does not listen reserves the port, and connections to it are refused.
         closed.bind(("127.0.0.1", 0))
         down = f"http://127.0.0.1:{closed.getsockname()[1]}"
         env = {
@@ -180,7 +180,7 @@ def saved(airflow: AirflowComponents, conn_id: str, **fields: Any) -> Iterator[N
     try:
         yield
     finally:
-        # Without an API server, something has gone wrong that is to be reported instead.
+        # If the API server is down, an earlier error must be reported instead.
         with suppress(httpx.TransportError):
             airflow.api.request("DELETE", f"/connections/{conn_id}")
 

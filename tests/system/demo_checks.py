@@ -31,11 +31,11 @@ SOURCES = {
     "planes": "planes.csv",
     "weather": "weather.csv",
 }
-# Operators whose runs take time. Publishing a view is done when the call returns.
+# Operators whose runs take time. The publication of a view ends with the request.
 WAITING_OPERATORS = frozenset(
     {"EltStreamRunOperator", "EltSyncRunOperator", "OrchestrationRunOperator", "ReverseEtlRunOperator"}
 )
-# Seconds of a run for which a deferrable task has to defer, on any machine.
+# Duration of a run in seconds above which a deferrable task must defer, on any machine.
 LONG_RUN = 60
 
 
@@ -99,7 +99,7 @@ def check_table(warehouse: duckdb.DuckDBPyConnection, table: str, source: Path, 
         try:
             expected = fingerprint(warehouse.read_csv(str(csv), header=True, na_values=["NA", ""], dtype=typed))
         except duckdb.Error as error:
-            # Such as 39.02 in a column that the loader took for whole numbers.
+            # For example 39.02 in a column that the loader treated as whole numbers.
             return Check(what, "values of the source's types", str(error).splitlines()[0])
         return Check(what, expected, fingerprint(loaded.select(*columns)))
 
@@ -113,7 +113,7 @@ def checked(what: str, check: Callable[[], Check]) -> Check:
 
 
 def comparable(value: Any) -> Any:
-    """Return a value of DuckDB as it is after a conversion to JSON and back."""
+    """Return a value of DuckDB after a JSON round trip."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, (date, datetime)):
@@ -133,7 +133,7 @@ def transform_rows(warehouse: duckdb.DuckDBPyConnection, columns: dict[str, str]
 
 
 def mappings(seed: Path) -> dict[str, str]:
-    """Return the columns of the transform that the partner receives, and their names there."""
+    """Return the columns of the transform that the partner receives, with their names at the partner."""
     (sync,) = yaml.safe_load(seed.read_text(encoding="utf-8"))["reverse_etl_syncs"]
     pairs = sync["operation"]["mappings"]
     return {pair["source_property_id"]: pair["destination_property_id"] for pair in pairs}
@@ -167,10 +167,10 @@ def check_warehouse(
     try:
         opened = duckdb.connect(str(file), read_only=True)
     except duckdb.Error as error:
-        # It is not there if no run got as far as to write to it.
+        # The file does not exist if no run has written to it.
         return [Check("warehouse", "can be opened", str(error).splitlines()[0])]
     with opened as warehouse:
-        # Timestamps with a time zone would otherwise be read in the machine's.
+        # By default, DuckDB would use the time zone of the machine.
         warehouse.execute("SET TimeZone = 'UTC'")
         checks = []
         for table, source in SOURCES.items():
@@ -188,7 +188,7 @@ def check_warehouse(
 def check_deferral(
     instances: Iterable[TaskInstance], was_deferred: Callable[[str], bool], result_of: Callable[[str], Any]
 ) -> Check:
-    """Return whether every task with a long run waited for it in the triggerer."""
+    """Return the check that each task with a long run waited in the triggerer."""
     waiting = sorted({one.task_id for one in instances if one.operator in WAITING_OPERATORS})
     expected = f"{len(waiting)} waiting tasks, none held a worker slot for a run of {LONG_RUN} s"
     if not waiting:
@@ -198,7 +198,7 @@ def check_deferral(
 
 
 def longest_run(result: Any) -> float:
-    """Return the seconds that the longest run of a task took."""
+    """Return the duration of the longest run of a task in seconds."""
     runs = result["streams"].values() if "streams" in result else [result]
     return max(float(run["duration"]) for run in runs)
 

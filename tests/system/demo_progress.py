@@ -16,7 +16,7 @@ ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"}
 
 
 def rows_of(result: Any) -> int | None:
-    """Return the number of rows in the return value of an operator: a result, or several in a list or by name."""
+    """Return the number of rows in the return value of an operator, which has one or several results."""
     if isinstance(result, dict) and "rows_synced" in result:
         return None if result["rows_synced"] is None else int(result["rows_synced"])
     parts = result.values() if isinstance(result, dict) else result if isinstance(result, list) else ()
@@ -43,7 +43,7 @@ class Display:
         """
         for one in instances:
             if one.start_date:
-                # Airflow may count anew when a deferred task comes back.
+                # Airflow may reset the start date when a deferred task resumes.
                 self._started.setdefault(one.label, one.start_date)
             state = one.state or "waiting"
             if self._shown.get(one.label) == state:

@@ -34,7 +34,7 @@ from tests.system.metadata_database import count_rows
 
 DAG_FILE = Path(__file__).with_name("event_dags") / "watching.py"
 CONNECTION = "datapipe_watching"
-#: The kind of run -> the DAG that is to be started by its ends.
+#: DAGs that start at the end of runs, by the kind of run.
 DAGS = {
     "elt_stream": "watching_streams",
     "orchestration": "watching_orchestrations",
@@ -42,7 +42,7 @@ DAGS = {
 }
 WATCHERS = 4
 STREAMS, ORCHESTRATIONS = 8, 6
-#: Of the triggerers that are stopped after the first one, the part that is asked to; the others are killed.
+#: Share of triggerers that are stopped after the first one. The others are killed.
 ASKED = 0.2
 
 
@@ -69,7 +69,7 @@ class Count:
     :param ended: Number of runs that have ended, by kind.
     :param missed: Runs without an event.
     :param waiting: Runs whose event has not started a DAG run yet.
-    :param times: How many runs have how many events.
+    :param times: Number of runs by their number of events.
     :param dag_runs: Number of DAG runs that the events have started.
     :param stray: Events of runs that must have none.
     """
@@ -107,12 +107,12 @@ class Starter(threading.Thread):
             *(f"/orchestrations/o{number}/request_run" for number in range(ORCHESTRATIONS)),
             "/reverse_etl_syncs/numbers/request_run",
         ]
-        # One of each kind, and then any.
+        # One run of each kind, and then runs of random kinds.
         first = [paths[-1], paths[STREAMS], paths[0]]
         with httpx.Client(base_url=self._service.base_url, headers=self._service.headers, timeout=30) as client:
             while self.left and not self._over.wait(self._chance.uniform(0, 2 * self._pause)):
                 answer = client.post(first.pop() if first else self._chance.choice(paths))
-                # A run of the same thing may be going.
+                # The resource may have an active run.
                 self.left -= answer.is_success
 
     def has_at_most(self, left: float) -> bool:
@@ -134,7 +134,7 @@ def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[L
             wait_for("each watcher has a cursor", lambda: cursors(airflow) >= WATCHERS, limit=120)
             yield service
         finally:
-            # The watchers end when it is noticed that their file is gone.
+            # The watchers end when Airflow detects that their file was removed.
             file.unlink()
 
 
@@ -154,14 +154,14 @@ def play(
 ) -> Count:
     """Start runs while the triggerer is stopped repeatedly, and count the events."""
     chance = random.Random(seed)  # noqa: S311 - no secret
-    # Each failed run counts, too; every slice of a load does not.
+    # Failed runs count, too, but slices of a load do not.
     service.runs(
         {
             "minimum_duration": 0.3,
             "resources": {
                 f"s{number}": {
                     "minimum_duration": number / 4,
-                    "outcomes": [{"fail": "as it was told"}, {"chunks": 2}, {}] if number % 3 == 0 else [],
+                    "outcomes": [{"fail": "planned failure"}, {"chunks": 2}, {}] if number % 3 == 0 else [],
                 }
                 for number in range(STREAMS)
             },
@@ -172,7 +172,7 @@ def play(
     starter.start()
     try:
         for number in range(restarts):
-            # Spread over the time in which runs are started.
+            # Stops are distributed over the time in which runs start.
             due = runs - (number + 0.5) * runs / restarts
             wait_for("more runs are started", partial(starter.has_at_most, due), limit=600, interval=0.3)
             time.sleep(chance.uniform(0, 1.5))
@@ -190,8 +190,8 @@ def play(
 
     with suppress(ProgramError):
         wait_for("each run has its event", is_over, limit=60, interval=1)
-    # Airflow gives a run of a DAG the events up to that which has called for it. Those that came together with it wait
-    # for the next: so there is one more for each DAG.
+    # A DAG run gets the events up to the one that triggered it. Events that arrived with it wait for the next DAG run,
+    # so each DAG needs one more event.
     before = counter.count()
     with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=30) as client:
         for path in ("/elt_streams/s1", "/orchestrations/o0", "/reverse_etl_syncs/numbers"):
@@ -217,11 +217,11 @@ class EventCounter:
     def __init__(self, airflow: AirflowComponents, service: LocalService) -> None:
         self._airflow = airflow
         self._service = service
-        #: The runs whose events have started a DAG run, by DAG run. They do not change afterwards.
+        #: Runs whose events have started a DAG run, by DAG run. They do not change afterwards.
         self._reached: dict[str, list[str]] = {}
 
     def count(self) -> Count:
-        # The journal first: a run may end, and be told, in between.
+        # Read the journal first, because a run may end and be reported in between.
         runs = journal(self._service)
         slices = {run["run_id"] for run in runs if run["status"] == "CHUNK_COMPLETED"}
         ended = {
@@ -284,7 +284,7 @@ def main() -> int:
             source.mkdir()
             airflow = stack.enter_context(AirflowComponents(dags, progress=say))
             service = stack.enter_context(watching(airflow, dags, source))
-            say("each watcher has noted where it begins")
+            say("each watcher has stored its cursor")
             counted = play(
                 airflow,
                 service,

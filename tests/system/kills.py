@@ -34,14 +34,14 @@ from tests.support.processes import Workspace
 from tests.system import seeds
 
 Json = dict[str, Any]
-#: The rows of ``merged`` at a destination, in the order in which they came: each an id and a version.
+#: Rows of ``merged`` at a destination, in order of arrival: ID and version.
 Rows = list[tuple[int, int]]
 
 _WHOLE_ROWS = 60_000
 _KEYS = 2_000
 _LIMIT = 60.0
 _STREAMS = ("whole", "renewed", "merged", "appended", "hooks")
-#: Syncs: the connection, what is written there, how, and with which settings.
+#: Syncs: connection, object type, mode and settings.
 _SENDS: dict[str, tuple[str, str, str, Json]] = {
     "send": ("partner", "single", "upsert", {}),
     "send_together": ("partner", "together", "upsert", {"batch_size": 60}),
@@ -51,13 +51,13 @@ _SENDS: dict[str, tuple[str, str, str, Json]] = {
     "rows_log": ("rows", "log", "insert", {}),
     "table_log": ("shop", "log", "insert", {}),
 }
-#: Those without a key: each row that there ever was is a record.
+#: Syncs without a primary key, which send each version of a row as a record.
 _KEYLESS = ("lines_log", "table_log")
 _LOADS = tuple(f"/elt_streams/{name}/request_run" for name in _STREAMS)
 _REVERSE = tuple(f"/reverse_etl_syncs/{name}/request_run" for name in _SENDS)
 
 
-class Kept(NamedTuple):
+class SoakCounts(NamedTuple):
     """Counts of one soak test."""
 
     kills: int
@@ -78,7 +78,7 @@ class _Sources:
         self._version = 0
         self.appended: list[Json] = []
         self.merged: dict[int, int] = {}
-        #: Every row that there ever was.
+        #: All rows, including earlier versions.
         self.ever: set[tuple[int, int]] = set()
         self.advance(random.Random(0))  # noqa: S311 - no secret
 
@@ -88,10 +88,10 @@ class _Sources:
 
     def advance(self, rng: random.Random) -> None:
         self._version += 1
-        rows = f"SELECT range AS id, {self._version} AS version, random() AS x FROM range({_WHOLE_ROWS})"  # noqa: S608
+        rows = f"SELECT range AS id, {self._version} AS version, random() AS x FROM range({_WHOLE_ROWS})"  # noqa: S608 - values of this module
         fresh = self._folder / "fresh"
         duckdb.execute(f"COPY ({rows}) TO '{fresh}' (FORMAT csv)")
-        # Also merged, by which every row of it is replaced: nobody may see it without any.
+        # A merge replaces all rows of this table, which must never be empty.
         shutil.copy(fresh, self._folder / "renewing")
         (self._folder / "renewing").replace(self._folder / "renewed.csv")
         fresh.replace(self._folder / "whole.csv")
@@ -99,7 +99,7 @@ class _Sources:
             self.merged[rng.randrange(_KEYS)] = self._version
         self.ever.update(self.merged.items())
         self._write("merged", [{"id": key, "version": version} for key, version in self.merged.items()])
-        # The newest of before gets company that is as new.
+        # Add rows with the same cursor value as the newest row.
         self.appended += [{"at": max(1, self._version - 1), "n": rng.randrange(3)} for _ in range(50)]
         self.appended += [{"at": self._version, "n": rng.randrange(3)} for _ in range(500)]
         self._write("appended", self.appended)
@@ -111,7 +111,7 @@ class _Sources:
 
 
 class _Pusher(threading.Thread):
-    """Thread that pushes each record once, and keeps which records were acknowledged."""
+    """Thread that pushes each record once, and records the acknowledgements."""
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
@@ -127,7 +127,7 @@ class _Pusher(threading.Thread):
                 try:
                     answer = client.post(self._url, json={"id": self.pushed})
                 except httpx.HTTPError:
-                    # It is down: nobody can tell what became of this one.
+                    # The service is down, so the result of this request is unknown.
                     self._over.wait(0.05)
                     continue
                 if answer.status_code == 200:
@@ -201,15 +201,15 @@ class Soak:
         self._folder = folder
         self._interrupted = 0
 
-    def run(self, kills: int) -> Kept:
+    def run(self, kills: int) -> SoakCounts:
         """
         Kill the service a number of times, let it finish, and compare the data.
 
         :raises AssertionError: data are missing, duplicated or incomplete.
         """
         with Partner(honours_keys=True) as partner, LocalService(_seed(self._folder, partner)) as service:
-            # Whoever it answers is killed: it need not say so.
-            partner._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+            # Suppress errors about responses to a killed client.
+            partner._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # replaced for this test
             pusher = _Pusher(f"{service.base_url}/webhooks/hooks/hooks")
             pusher.start()
             try:
@@ -231,7 +231,7 @@ class Soak:
             self._check_all(service, pusher)
             assert "Traceback" not in service.log
             sent, written = self._check_sent(partner), self._check_written()
-        return Kept(
+        return SoakCounts(
             kills,
             self._interrupted,
             ended,
@@ -316,7 +316,7 @@ class Soak:
                 return row
 
             for table in ("a.whole", "a.renewed", "a.renewed_history WHERE valid_to IS NULL"):
-                counts = f"SELECT count(*), count(DISTINCT id), count(DISTINCT version) FROM {table}"  # noqa: S608 - ours
+                counts = f"SELECT count(*), count(DISTINCT id), count(DISTINCT version) FROM {table}"  # noqa: S608 - tables of this module
                 assert one(counts) == (_WHOLE_ROWS, _WHOLE_ROWS, 1), table
             assert one("SELECT count(*), sum(n) FROM models.sums") == (1000, _WHOLE_ROWS)
             assert one("SELECT count(DISTINCT low), count(DISTINCT high), bool_and(low = high) FROM models.sums") == (
@@ -326,15 +326,15 @@ class Soak:
             )
             rows, keys = one("SELECT count(*), count(DISTINCT id) FROM a.merged")
             assert rows == keys
-            # What the history says to hold now is the table.
+            # The current rows of the history equal the table.
             now = "SELECT id, version FROM a.merged_history WHERE valid_to IS NULL"
-            assert one(f"SELECT count(*) FROM (SELECT id, version FROM a.merged EXCEPT ALL {now})") == (0,)  # noqa: S608
+            assert one(f"SELECT count(*) FROM (SELECT id, version FROM a.merged EXCEPT ALL {now})") == (0,)  # noqa: S608 - values of this module
             assert one("SELECT count(*) FROM a.merged_history WHERE valid_to IS NULL") == (rows,)
             assert one("SELECT count(*) - count(DISTINCT id) FROM b.hooks") == (0,)
             newest = one('SELECT max("at") FROM a.appended')[0]
             older = Counter((row["at"], row["n"]) for row in self._sources.appended if row["at"] < newest)
             there = warehouse.execute('SELECT "at", n FROM a.appended WHERE "at" < ?', [newest]).fetchall()
-            # Of what is older nothing is doubled; what came late, with an older pointer, is not asked for.
+            # No older row is duplicated. A late row with an older cursor value is never requested.
             assert not Counter(there) - older
 
     def _check_all(self, service: LocalService, pusher: _Pusher) -> None:
@@ -377,14 +377,14 @@ class Soak:
             written["table"] = database.execute("SELECT id, version FROM log").fetchall()
         for name in ("people.jsonl", "people.csv"):
             assert sorted(written[name]) == sorted(merged.items()), name
-        # What is only inserted stays as it was when it was new.
+        # Mode insert never updates a record.
         keys = [key for key, _ in written["log.csv"]]
         assert sorted(keys) == sorted(merged)
         assert set(written["log.csv"]) <= self._sources.ever
         for name in ("log.jsonl", "table"):
             assert _doubled(written[name]) == [], name
             assert set(merged.items()) <= set(written[name]) <= self._sources.ever, name
-        # No work is left behind.
+        # No temporary files remain.
         assert sorted(file.name for file in out.iterdir()) == ["log.csv", "log.jsonl", "people.csv", "people.jsonl"]
         return written
 
@@ -434,8 +434,8 @@ def main(arguments: Sequence[str]) -> int:
     with Workspace("datapipe-kills-") as workspace:
         sources = workspace.path / "sources"
         sources.mkdir()
-        kept = Soak(sources, random.Random(chosen.seed)).run(chosen.kills)  # noqa: S311 - no secret
-    for name, value in kept._asdict().items():
+        counts_of_test = Soak(sources, random.Random(chosen.seed)).run(chosen.kills)  # noqa: S311 - no secret
+    for name, value in counts_of_test._asdict().items():
         print(f"{name:12} {value:,}")
     return 0
 

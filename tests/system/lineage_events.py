@@ -45,7 +45,7 @@ class Stage:
         return state, self.events_of(dag_id)
 
     def events_of(self, dag_id: str) -> list[Event]:
-        """Return the events of the tasks of a DAG, in order, once all of them are there."""
+        """Wait for all events of the tasks of a DAG, and return them in order."""
 
         def is_complete() -> bool:
             events = self.events()
@@ -62,13 +62,13 @@ class Stage:
             try:
                 found.append(json.loads(file.read_text()))
             except json.JSONDecodeError:
-                # It is being written.
+                # The file is incomplete.
                 continue
         return sorted(found, key=lambda event: (event["eventTime"], event["eventType"] != "START"))
 
 
 def lineage_config(folder: Path) -> dict[str, str]:
-    """Return the settings of Airflow with which each OpenLineage event is a file in a folder."""
+    """Return settings of Airflow that write each OpenLineage event to a file in a folder."""
     transport = {"type": "file", "log_file_path": str(folder / "event"), "debug_mode": False}
     return {"openlineage.transport": json.dumps(transport), "openlineage.namespace": "airflow"}
 

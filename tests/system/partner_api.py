@@ -1,12 +1,12 @@
 """
-The partner that receives the example pipeline's records: an HTTP server with two rules of its own.
+Partner that receives the records of the example pipeline: an HTTP server with two rules.
 
 ``POST /delays`` takes one record, a JSON object with at least ``carrier``, ``month`` and ``flights``:
 
 * fewer than 10 flights are never accepted: 422;
-* a carrier that the partner does not know yet is being registered: 409. The registration is through when the
-  partner is sent a record again that it has refused so: no run meets it half-way, whatever the clock says;
-* anything else is kept, in place of what was there for this carrier and month: 200.
+* a carrier that the partner does not know gets 409 while it is registered. The registration is complete when a record
+of the carrier arrives again. So the result of a run does not depend on the time;
+* any other record is stored and replaces an earlier one of the same carrier and month: 200.
 
 ``GET /delays`` answers ``{"accepted": [record, ...], "requests": number of POSTs}``.
 """
@@ -78,12 +78,12 @@ class Handler(BaseHTTPRequestHandler):
 
     # Keep-alive: one connection carries all records of a run.
     protocol_version = "HTTP/1.1"
-    # Head and body leave in one packet: two would make each answer wait 40 ms for a delayed acknowledgement.
+    # Send head and body in one packet. Two packets would delay each response by 40 ms (delayed acknowledgement).
     wbufsize = -1
     server: PartnerServer
 
     def do_POST(self) -> None:
-        # Read even what is refused: what is left unread would be taken for the next request.
+        # Read the body even if the request is refused. Otherwise it would be parsed as the next request.
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path != "/delays":
             self._answer(HTTPStatus.NOT_FOUND, {"message": f"no such path: {self.path}"})
@@ -99,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.OK, {"accepted": partner.accepted(), "requests": partner.requests})
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Log nothing: the demo's output is not the place."""
+        """Log nothing, because the output belongs to the demo."""
 
     def _answer(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
         body = json.dumps(answer).encode()

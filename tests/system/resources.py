@@ -13,7 +13,7 @@ from tests.system import seeds
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService
 
-#: Seconds that a run takes which is not to end in a test.
+#: Duration in seconds of a run that must not end during a test.
 FOR_EVER = 3600
 
 

@@ -1,7 +1,7 @@
 """
 Pictures of Airflow's interface for the docs: ``python -m tests.system.screenshots [FOLDER]`` writes ``docs/pictures``.
 
-It starts Airflow and datapipe-local, and needs Chromium. Each picture is written after the checks of its page.
+Starts Airflow and datapipe-local, and requires Chromium. Each picture is written after the checks of its page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Assets on real components: an event of one DAG starts another, which reads the run from the event."""
+"""Assets on real components: an asset event of one DAG starts another DAG, which reads the run from the event."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ THROUGH_THE_ALIAS = {"templated_deferred", "templated_blocking", "mapped_1", "ma
 
 
 @pytest.fixture(scope="module")
-def making(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+def service_of_assets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
     """Return a service with the resources of the DAG, except the stream that fails."""
     streams = [*STREAMS, "mapped_1", "mapped_2", "of_a_sync"]
     with LocalService(seed_of(streams, tmp_path_factory.mktemp("assets"), ["sent"]), control=True) as running:
@@ -36,10 +36,12 @@ def runs_of(airflow: AirflowComponents, dag_id: str) -> list[str]:
     return [run["dag_run_id"] for run in listed["dag_runs"]]
 
 
-def test_dags_start_for_what_others_have_made_new(airflow: AirflowComponents, making: LocalService) -> None:
+def test_asset_events_start_dags_and_contain_the_runs(
+    airflow: AirflowComponents, service_of_assets: LocalService
+) -> None:
     for dag_id in (CONSUMER, ALIAS_CONSUMER, "assets_failed_consumer"):
         wait_for(f"{dag_id} is parsed", partial(airflow.api.knows_dag, dag_id), limit=120, interval=0.5)
-    with connected(airflow, "datapipe_assets", making):
+    with connected(airflow, "datapipe_assets", service_of_assets):
         run_id = airflow.run("assets", "failed")
         tasks = airflow.tasks("assets", run_id)
         assert {label for label, one in tasks.items() if one.state != "success"} == {"failing"}, tasks
@@ -79,12 +81,12 @@ def consumed(airflow: AirflowComponents) -> dict[str, list[Any]]:
     assert airflow.wait(CONSUMER, run_id) == "success"
     found: set[str] = set()
 
-    def all_came() -> bool:
+    def all_received() -> bool:
         for alias_run in runs_of(airflow, ALIAS_CONSUMER):
             found.update(airflow.api.xcom(ALIAS_CONSUMER, alias_run, "ids") or ())
         return found >= THROUGH_THE_ALIAS
 
-    wait_for("the DAG of the alias has started for all", all_came, limit=120, interval=1)
+    wait_for("the DAG of the alias has started for all", all_received, limit=120, interval=1)
     assert found == THROUGH_THE_ALIAS
     reported: dict[str, list[Any]] = airflow.api.xcom(CONSUMER, run_id, "runs")
     return reported

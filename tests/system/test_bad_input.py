@@ -20,7 +20,7 @@ pytestmark = pytest.mark.medium
 
 DAG = "bad_input"
 
-#: What ends each task: the class of the error, and what its line says.
+#: Expected error of each task: class and text.
 EXPECTED = {
     "wrong_key": (
         "AuthenticationError",
@@ -88,11 +88,11 @@ def failures(airflow: AirflowComponents, run_id: str, task_id: str) -> Iterator[
 
 @pytest.mark.parametrize("how", ["deferred", "blocking"])
 @pytest.mark.parametrize("case", EXPECTED)
-def test_the_task_ends_with_one_clear_line(ended: dict[str, Any], case: str, how: str) -> None:
+def test_task_fails_with_one_clear_error(ended: dict[str, Any], case: str, how: str) -> None:
     tries = ended[f"{case}_{how}"]
-    # Only what may pass is tried again, although others have a try left, too; without a policy none has.
+    # Only temporary errors are retried, although all tasks have retries. Without a retry policy, no task has retries.
     assert len(tries) == (2 if case == "service_down" and not older_than("3.3") else 1)
-    # One error, and none of another library behind it.
+    # One error, without a cause from another library.
     (error,) = tries[-1]
     expected, says = EXPECTED[case]
     assert error["exc_type"] == expected
@@ -102,7 +102,7 @@ def test_the_task_ends_with_one_clear_line(ended: dict[str, Any], case: str, how
     assert error["exc_notes"] == []
 
 
-def test_no_log_has_the_key(ended: dict[str, Any], airflow: AirflowComponents, service: LocalService) -> None:
+def test_no_log_contains_the_api_key(ended: dict[str, Any], airflow: AirflowComponents, service: LocalService) -> None:
     assert len(ended) == 2 * len(EXPECTED)
     logs = [*airflow.log_files(), service.log_file]
     assert len(logs) > len(ended)

@@ -1,4 +1,4 @@
-"""The smallest benchmarks, with real processes. The tests check counts, and no times."""
+"""Smallest benchmarks with real processes. The tests check counts, but no times."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.benchmarks.imports import OURS, measure_imports
 from tests.benchmarks.results import Results
 
 
-def test_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmark_of_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "FOLDER", tmp_path)
-    # Start and end come as soon as they do: the limits are for a machine that has other things to do.
+    # Time limits for a busy machine.
     limits = ["--window", "0.5", "--start-limit", "120", "--finish-limit", "120"]
     assert command.main(["waits", "--count", "20", "--only", StreamsOfSyncs.name, *limits]) == 0
     results = Results.read(tmp_path / "main.jsonl")
@@ -32,7 +32,7 @@ def test_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "apache-airflow" in results.machines[0].versions
 
 
-def test_histories() -> None:
+def test_benchmark_of_run_histories() -> None:
     alone, shared = measure_by_history(3.0, 4, ways=((1.0, False), (None, True)))
     for followed in (alone, shared):
         assert (len(followed.delays), followed.bad, followed.said) == (4, 0, [])
@@ -41,24 +41,24 @@ def test_histories() -> None:
     assert (alone.interval, shared.interval, shared.is_shared) == (1.0, None, True)
 
 
-def test_imports() -> None:
+def test_benchmark_of_imports() -> None:
     (imported,) = measure_imports([OURS.name], 1)
     assert imported.modules >= imported.others >= len(OURS.modules)
 
 
-def test_loading(capsys: pytest.CaptureFixture[str]) -> None:
-    # It fails if the loader has loaded other rows than DuckDB.
+def test_benchmark_of_loading(capsys: pytest.CaptureFixture[str]) -> None:
+    # The command fails if the loader and DuckDB load different rows.
     assert local_loading.main(["--runs", "1", "--no-large"]) == 0
     assert re.fullmatch(r"336,776 flights: \d+ ms, DuckDB itself \d+ ms, ratio [\d.]+\n", capsys.readouterr().out)
 
 
-def test_a_load_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
+def test_memory_of_a_load_is_limited(tmp_path: Path) -> None:
     size, before, most = local_loading.memory(tmp_path, limit_mb=100, size_mb=300)
-    # Without a limit such a file takes more memory than it has bytes.
+    # Without a limit, the memory would exceed the size of the file.
     assert most - before < size / 2
 
 
-def test_a_generated_dag_is_the_one_that_a_person_would_write() -> None:
+def test_generated_and_handwritten_dag_have_equal_tasks() -> None:
     generated, written = generated_dags.measure(40, 1)
     assert (generated.way, written.way) == ("generated", "written")
     assert len(generated.tasks) == 40

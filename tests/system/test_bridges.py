@@ -1,4 +1,4 @@
-"""On real components, a DAG asks a person in Airflow to authorize a connection, and continues after that."""
+"""Connection bridges on real components: a DAG asks a user to authorize a connection, and then continues."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
 
 DAG_ID = "bridges"
-#: Since Airflow 3.3, and before.
+#: State of a task that waits for input: since Airflow 3.3, and before.
 WAITING = ("awaiting_input", "deferred")
 
 
-def test_a_person_is_asked_and_authorizes(airflow: AirflowComponents, tmp_path: Path) -> None:
+def test_dag_asks_a_user_to_authorize_a_connection(airflow: AirflowComponents, tmp_path: Path) -> None:
     with LocalService() as service, connected(airflow, "datapipe_bridges", service):
         run_id = airflow.trigger(DAG_ID)
         asked: list[dict[str, Any]] = []
@@ -36,8 +36,8 @@ def test_a_person_is_asked_and_authorizes(airflow: AirflowComponents, tmp_path: 
         page = httpx.post(url, data={"path": str(tmp_path)})
         assert page.status_code == 303
         reported = parse_qs(urlsplit(page.headers["location"]).query)
-        # Airflow may fail a task that is answered in its first seconds (docs/waiting.md, "Minimum deferral time"), and
-        # the sensor needs nobody to say that it is done.
+        # Airflow may fail a task that is answered in its first seconds (docs/waiting.md, "Minimum deferral time"). The
+        # sensor detects the authorization without an answer.
         wait_for(
             "the sensor has seen it",
             lambda: airflow.tasks(DAG_ID, run_id)["connected"].state == "success",
@@ -52,7 +52,7 @@ def test_a_person_is_asked_and_authorizes(airflow: AirflowComponents, tmp_path: 
         (there,) = reported["connection_id"]
         expected = {"connection_id": there, "integration_id": "files", "label": "Sales files"}
         assert airflow.api.xcom(DAG_ID, run_id, "connected") == expected
-        # What lets in stands where it was asked to stand, and in no log.
+        # No log contains the secret URL, which only the requested XCom contains.
         secret = url.rpartition("/")[2].encode()
         logs = [file for task in ("bridge", "connected") for file in airflow.task_logs(DAG_ID, run_id, task)]
         assert logs

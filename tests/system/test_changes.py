@@ -1,4 +1,4 @@
-"""Operators that change a resource, on real components and with ``dag.test()``: the same results."""
+"""Changing operators on real components and with ``dag.test()``, with the same results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fits(label: str, result: Any, tries: int = 1) -> None:
     )
 
 
-def test_operators_of_each_module_on_components(airflow: AirflowComponents, changed: LocalService) -> None:
+def test_changing_operators_on_components(airflow: AirflowComponents, changed: LocalService) -> None:
     with connected(airflow, CONNECTION, changed, poll_interval=0.5, link=LINK):
         run_id = airflow.run("changes")
         tasks = airflow.tasks("changes", run_id)
@@ -57,7 +57,7 @@ def test_operators_of_each_module_on_components(airflow: AirflowComponents, chan
         assert links
 
 
-def test_each_example_without_components(changed: LocalService, dag_test: DagTest) -> None:
+def test_all_examples_with_dag_test(changed: LocalService, dag_test: DagTest) -> None:
     connections = {CONNECTION: connection(changed.base_url, changed.api_key, poll_interval=0.2)}
     tested = dag_test.run("all_changes", DAGS / "changes.py", connections)
     assert set(tested.states.values()) == {tested.state} == {"success"}, tested.output[-5000:]

@@ -1,4 +1,4 @@
-"""The short chaos test; ``make chaos`` runs the whole."""
+"""Short chaos test. ``make chaos`` runs the complete one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.system.chaos.cases import (
     KINDS,
     LATE_BY,
     LIMIT,
-    SETTLE,
+    LOST_RESPONSE_TIMEOUT,
     Case,
     few,
     few_of_options,
@@ -21,19 +21,19 @@ from tests.system.chaos.cases import (
 from tests.system.chaos.play import Wave, connected, service_of
 from tests.system.components import AirflowComponents
 
-#: What a task that is killed knows of its run afterwards.
+#: Without task state, a retry of a killed task does not know its run.
 pytestmark = since("3.3", "task state")
 SEED = 4
 
 
-def test_a_kill_at_any_step_leaves_one_run_and_the_right_state(
+def test_kill_at_any_step_leaves_one_run_and_the_correct_state(
     airflow: AirflowComponents, dags_folder: Path, tmp_path: Path
 ) -> None:
     cases = [*few(SEED), *few_of_options(SEED)]
     assert len(cases) >= 20
     assert {(case.kind, case.deferrable) for case in cases} == set(itertools.product(KINDS, (True, False)))
-    # Else what is late is not looked for long enough to be found.
-    assert LATE_BY < SETTLE
+    # The search for a late run must last longer than its delay.
+    assert LATE_BY < LOST_RESPONSE_TIMEOUT
     kills = played("short", cases, airflow, dags_folder, tmp_path)
     assert kills["service"] >= 1
     assert kills["triggerer"] == 1
@@ -50,14 +50,14 @@ def test_kills_of_scheduler_and_api_server_leave_one_run(
 def played(
     name: str, cases: Sequence[Case], airflow: AirflowComponents, dags_folder: Path, folder: Path
 ) -> dict[str, int]:
-    """Run cases, assert that no verdict has a difference, and return the number of kills of each program."""
+    """Run cases, assert that no result has a difference, and return the number of kills of each program."""
     with service_of(cases, folder) as service, connected(airflow, service):
         wave = Wave(name, cases, airflow, service, dags_folder)
-        verdicts = wave.play(limit=600)
-    wrong = [str(verdict) for verdict in verdicts if verdict.faults]
+        results = wave.play(limit=600)
+    wrong = [str(result) for result in results if result.faults]
     assert not wrong, "\n\n".join(wrong)
-    # Else it shows nothing.
-    assert [verdict.case.task_id for verdict in verdicts if not verdict.struck] == []
-    # Runs that could go beside each other do, up to the limit.
-    assert {verdict.at_once for verdict in verdicts if verdict.case.option == LIMIT} <= {AT_A_TIME}
+    # Each fault has occurred.
+    assert [result.case.task_id for result in results if not result.struck] == []
+    # The number of concurrent runs reaches the limit, but does not exceed it.
+    assert {result.at_once for result in results if result.case.option == LIMIT} <= {AT_A_TIME}
     return wave.kills

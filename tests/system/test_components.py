@@ -1,4 +1,4 @@
-"""Promises of Airflow's components in tests: servers on loopback only, and errors that name the cause."""
+"""Components for tests: servers only on loopback, and errors with their cause."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tests.support.processes import ProgramError
 from tests.system.components import COMMANDS, AirflowComponents, readable
 
 
-def test_every_server_listens_on_loopback_only(airflow: AirflowComponents) -> None:
+def test_servers_listen_only_on_loopback(airflow: AirflowComponents) -> None:
     pids = [pid for component in COMMANDS for pid in tree_of(airflow.pid(component))]
     assert set().union(*map(listens_on, pids)) == {"127.0.0.1"}
 
 
-def test_a_dag_that_does_not_exist_is_named(airflow: AirflowComponents) -> None:
+def test_error_of_an_unknown_dag_contains_its_id(airflow: AirflowComponents) -> None:
     with pytest.raises(ProgramError, match="no_such_dag is parsed"):
         airflow.trigger("no_such_dag", limit=1)
 
 
-def test_a_line_of_a_task_log_is_shortened() -> None:
+def test_readable_shortens_a_line_of_a_task_log() -> None:
     line = '{"level": "error", "event": "Task failed", "error_detail": [{"exc_type": "E", "exc_value": "no such"}]}'
     assert readable(line) == "error: Task failed: E: no such"
     assert readable("no JSON {") == "no JSON {"

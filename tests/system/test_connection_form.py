@@ -1,4 +1,4 @@
-"""Connections in the pages of Airflow: the forms, and the Test button."""
+"""Connections in the pages of Airflow: forms, and Test Connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.system.conftest import saved
 
 
 @since("3.2", "forms of connections without code")
-def test_the_forms_have_every_field(airflow: AirflowComponents) -> None:
+def test_forms_contain_all_fields(airflow: AirflowComponents) -> None:
     forms: list[dict[str, Any]] = airflow.api.request("GET", "/connections/hook_meta", base="/ui")
     datapipe, webhook = (
         next(form for form in forms if form["connection_type"] == kind) for kind in ("datapipe", "datapipe_webhook")
@@ -44,7 +44,7 @@ def test_the_forms_have_every_field(airflow: AirflowComponents) -> None:
         ("another server", False, "The response does not come from the service"),
     ],
 )
-def test_the_test_button(
+def test_test_connection(
     airflow: AirflowComponents, service: LocalService, case: str, healthy: bool, says: str
 ) -> None:
     connection = {
@@ -62,7 +62,7 @@ def test_saved_connection_with_the_port_of_its_address(airflow: AirflowComponent
     port = int(service.base_url.rpartition(":")[2])
     fields = {"conn_type": "datapipe", "host": service.base_url, "port": port}
     with saved(airflow, "saved_with_port", **fields, password=service.api_key):
-        # The form sends this in place of a secret that is not changed.
+        # The form sends this placeholder for an unchanged secret.
         tried = {"connection_id": "saved_with_port", **fields, "password": "***"}
         answer = airflow.api.request("POST", "/connections/test", json=tried)
     assert answer["status"], answer

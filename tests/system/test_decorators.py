@@ -1,4 +1,4 @@
-"""Decorated functions on real components, and those of the documentation by ``dag.test()``."""
+"""Decorated functions on real components, and those of the docs with ``dag.test()``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def hooks_of(service: LocalService) -> str:
     return f"{service.base_url}/webhooks/hooks/marks"
 
 
-def test_functions_compute_arguments_and_results(airflow: AirflowComponents, shop: LocalService) -> None:
+def test_decorated_functions_on_components(airflow: AirflowComponents, shop: LocalService) -> None:
     hooks = {"conn_type": "datapipe_webhook", "host": hooks_of(shop)}
     with connected(airflow, "datapipe_decorators", shop), saved(airflow, "datapipe_decorators_hooks", **hooks):
         run_id = airflow.run("decorators", "failed")
@@ -53,7 +53,7 @@ def test_functions_compute_arguments_and_results(airflow: AirflowComponents, sho
         assert result(f"query_{how}")["rows"] == [{"id": number, "same": True} for number in (1, 2, 3)]
         failed = result(f"failing_{how}")
         assert (failed["passed"], failed["row"]) == (False, {"is_empty": False})
-        # The message has the SQL, also where the task was deferred and its function is not called again.
+        # The message contains the SQL, even if the task was deferred and its function is not called again.
         log = airflow.api.log("decorators", run_id, f"failing_{how}", tasks[f"failing_{how}"].try_number)
         assert "The check failed: is_empty = False of SELECT count(*) = 0" in log
     assert result("threshold")["min_threshold"] == 3
@@ -61,14 +61,14 @@ def test_functions_compute_arguments_and_results(airflow: AirflowComponents, sho
     assert result("call", key="name") == "orders"
     assert result("push")["records"] == 1
     log = airflow.api.log("decorators", run_id, "nothing", tasks["nothing"].try_number)
-    assert "nothing must return SQL, as text, and has returned nothing" in log
+    assert "nothing must return SQL as text, not nothing" in log
 
     # Airflow shows the computed values.
     one = airflow.api.request("GET", f"/dags/decorators/dagRuns/{run_id}/taskInstances/value")
     assert one["rendered_fields"]["sql_template"] == "SELECT count(*) FROM {{model.sales.orders}}"
 
 
-def test_the_dag_of_the_documentation_runs(shop: LocalService, dag_test: DagTest, tmp_path: Path) -> None:
+def test_dag_of_the_decorators_page(shop: LocalService, dag_test: DagTest, tmp_path: Path) -> None:
     (block,) = [each for each in blocks() if each.page == "docs/decorators.md"]
     file = tmp_path / "shop_checks.py"
     file.write_text(block.text)

@@ -22,17 +22,17 @@ from tests.system.demo import DAG, ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Where Airflow's servers listen unless told otherwise, and other services' usual ports.
+# Default ports of Airflow's servers, and usual ports of other services.
 USUAL_PORTS = (8080, 8793, 8794, 8974, 8000, 8765)
 
 
 class Demo:
-    """Demo in a separate process group, as a terminal starts it, with its temporary files in a folder."""
+    """Demo in a separate process group, like in a terminal, with its temporary files in a folder."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         folder.mkdir()
         self.folder = folder
-        self._process = subprocess.Popen(  # noqa: S603 - our own command
+        self._process = subprocess.Popen(  # noqa: S603 - command of this repository
             [sys.executable, "-m", "tests.system.demo", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -61,14 +61,14 @@ class Demo:
         return "".join(self._lines)
 
     def says(self, text: str) -> str:
-        """Wait until the output has the text, and return the output."""
+        """Wait until the output contains the text, and return the output."""
         ended = self._process.poll
         wait_for(f"the demo says {text!r}", lambda: text in self.output or ended() is not None, limit=300)
         assert text in self.output, self.output
         return self.output
 
     def interrupt(self, signum: signal.Signals = signal.SIGINT) -> None:
-        """Send a signal to the process group, as Ctrl-C does."""
+        """Send a signal to the process group, like Ctrl-C."""
         os.killpg(self._process.pid, signum)
 
     def end(self, limit: float) -> int:
@@ -85,14 +85,14 @@ class Demo:
 def busy_ports() -> Iterator[None]:
     with ExitStack() as stack:
         for port in USUAL_PORTS:
-            # One that cannot be taken is as busy as one that we take.
+            # A port that cannot be bound is in use, too.
             with suppress(OSError):
                 stack.enter_context(socket.create_server(("127.0.0.1", port)))
         yield
 
 
 @pytest.mark.usefixtures("busy_ports")
-def test_two_at_once_of_which_one_is_interrupted(tmp_path: Path) -> None:
+def test_two_concurrent_demos_one_of_them_interrupted(tmp_path: Path) -> None:
     with Demo(tmp_path / "a") as demo, Demo(tmp_path / "b", "--keep") as kept:
         words = dict(re.findall(r"s +(\S.*?):? +(\S+)$", kept.says("Ctrl-C stops everything."), re.MULTILINE))
         assert httpx.get(f"{words['datapipe-local']}/health", trust_env=False).is_success
@@ -121,7 +121,7 @@ def test_two_at_once_of_which_one_is_interrupted(tmp_path: Path) -> None:
     ("moment", "signum", "status"),
     [("starting datapipe-local", signal.SIGINT, 130), ("creating the metadata database", signal.SIGTERM, 143)],
 )
-def test_an_end_during_the_start(tmp_path: Path, moment: str, signum: signal.Signals, status: int) -> None:
+def test_interrupt_during_the_start(tmp_path: Path, moment: str, signum: signal.Signals, status: int) -> None:
     with Demo(tmp_path / "a") as demo:
         demo.says(moment)
         demo.interrupt(signum)

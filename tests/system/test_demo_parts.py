@@ -1,4 +1,4 @@
-"""Checks, output and partner of the demo: each difference is found."""
+"""Checks, output and partner of the demo."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def warehouse(source: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute("CREATE SCHEMA nycflights")
-        # Another order, and a column of the service's own.
+        # Rows in another order, and an additional column of the service.
         connection.read_csv(str(source), na_values="NA").create_view("file")
         connection.execute("CREATE TABLE nycflights.things AS SELECT *, 7 AS loaded FROM file ORDER BY id DESC")
         yield connection
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_table_equals_its_file(
+def test_check_of_a_table_that_equals_its_file(
     warehouse: duckdb.DuckDBPyConnection, source: Path, tmp_path: Path, *, packed: bool
 ) -> None:
     file = source
@@ -79,13 +79,15 @@ def test_a_table_equals_its_file(
         "ALTER TABLE nycflights.things DROP name",
     ],
 )
-def test_damage_is_seen(warehouse: duckdb.DuckDBPyConnection, source: Path, tmp_path: Path, damage: str) -> None:
+def test_check_detects_changes_of_a_table(
+    warehouse: duckdb.DuckDBPyConnection, source: Path, tmp_path: Path, damage: str
+) -> None:
     warehouse.execute(damage)
     assert not check_table(warehouse, "things", source, tmp_path).holds
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_missing_warehouse_or_table_is_a_finding(tmp_path: Path, *, there: bool) -> None:
+def test_check_of_a_missing_warehouse_or_table_fails(tmp_path: Path, *, there: bool) -> None:
     file = tmp_path / "warehouse.duckdb"
     if there:
         duckdb.connect(str(file)).close()
@@ -114,7 +116,7 @@ def delay(carrier: str, flights: int, mean: float = 1.0, month: int = 1) -> dict
         ([delay("UA", 10), delay("HA", 30, mean=1.1)], "0 missing, 0 too many, 1 different"),
     ],
 )
-def test_records_of_the_partner_are_compared(accepted: list[dict[str, Any]], found: str) -> None:
+def test_check_of_the_records_at_the_partner(accepted: list[dict[str, Any]], found: str) -> None:
     check = check_partner([delay("UA", 10), delay("HA", 30), delay("OO", 9)], accepted)
     assert check.holds == found.startswith("2 records")
     assert found in check.found
@@ -129,11 +131,11 @@ def instance(task_id: str, operator: str) -> TaskInstance:
     [
         (3, "load", None),
         (3, "send", "load held a worker slot"),
-        # No task that waits.
+        # No task with a run.
         (0, "load", "none"),
     ],
 )
-def test_long_runs_must_be_deferred(count: int, deferred: str, found: str | None) -> None:
+def test_check_that_tasks_with_long_runs_deferred(count: int, deferred: str, found: str | None) -> None:
     results: dict[str, Any] = {
         "load": {"streams": {"a": {"duration": 2.0}, "b": {"duration": 75.0}}},
         "send": {"duration": 0.5},
@@ -145,7 +147,7 @@ def test_long_runs_must_be_deferred(count: int, deferred: str, found: str | None
     assert found in (None, check.found)
 
 
-def test_a_secret_in_a_log_is_found(tmp_path: Path) -> None:
+def test_check_detects_a_secret_in_a_log(tmp_path: Path) -> None:
     clean, leaky = tmp_path / "clean.log", tmp_path / "leaky.log"
     clean.write_text("connected with ***")
     leaky.write_bytes(b"\xff key=s3cret")
@@ -154,7 +156,7 @@ def test_a_secret_in_a_log_is_found(tmp_path: Path) -> None:
     assert (check.holds, check.found) == (False, "in leaky.log")
 
 
-def test_the_partner_gets_the_columns_of_the_seed_by_its_names(tmp_path: Path) -> None:
+def test_mapped_columns_of_the_seed(tmp_path: Path) -> None:
     assert {"carrier", "month", "flights"} <= set(mappings(SEED).values())
     seed = tmp_path / "seed.yaml"
     columns = "{source_property_id: a, destination_property_id: b}"
@@ -174,11 +176,11 @@ def test_the_partner_gets_the_columns_of_the_seed_by_its_names(tmp_path: Path) -
         ("text", None),
     ],
 )
-def test_rows_are_found_in_results(result: object, rows: int | None) -> None:
+def test_number_of_rows_in_results(result: object, rows: int | None) -> None:
     assert rows_of(result) == rows
 
 
-def test_lines_appear_when_a_state_changes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_display_prints_state_changes(capsys: pytest.CaptureFixture[str]) -> None:
     load = replace(instance("load", "EltSyncRunOperator"), state="deferred", start_date=NOON)
     # The duration includes the deferral.
     ended = replace(
@@ -198,12 +200,12 @@ def received(partner: Partner, **record: Any) -> int:
     return partner.receive(json.dumps(record).encode())[0]
 
 
-def test_the_partner_keeps_refuses_and_registers() -> None:
+def test_rules_of_the_partner() -> None:
     partner = Partner()
     for record in (delay("UA", 100, month=2), delay("AA", 100), delay("UA", 99, month=2)):
         assert received(partner, **record) == 200
     assert partner.accepted() == [delay("AA", 100), delay("UA", 99, month=2)]
-    # Too few flights are never accepted, an unknown carrier is in the second run.
+    # Records with too few flights are never accepted. Records of an unknown carrier are accepted in the second run.
     assert [received(partner, **delay("OO", 4)) for _ in range(2)] == [422, 422]
     months = [delay("HA", 30, month=month) for month in range(1, 13)]
     assert {received(partner, **month) for month in months} == {409}
@@ -213,7 +215,7 @@ def test_the_partner_keeps_refuses_and_registers() -> None:
         assert partner.receive(body)[0] == 400
 
 
-def test_other_paths_of_the_partner_do_not_exist() -> None:
+def test_partner_has_no_other_paths() -> None:
     with PartnerApi() as api, httpx.Client(base_url=api.address, trust_env=False) as client:
         assert client.post("/other", json=delay("UA", 100)).status_code == 404
         assert client.get("/other").status_code == 404

@@ -1,4 +1,4 @@
-"""The example DAGs of a shop on real components: the data of the service, its warehouse and the CRM."""
+"""Example DAGs of a shop on real components: data of the service, its warehouse and the CRM."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tests.system.demo import EXAMPLES
 
 SOURCE = EXAMPLES / "shop"
 SECRET = "made-up-for-this-test"
-#: As the docstring of the example has it.
+#: Backfill of the example's docstring.
 BACKFILL = {"from_date": "2026-03-01", "to_date": "2026-03-03"}
-#: Seconds that anything may take on a machine with much to do.
+#: Time limit in seconds for a busy machine.
 LIMIT = 300.0
-#: What can run side by side once the shop is loaded.
-TOGETHER = ("shop_branches", "shop_deploy_models", "shop_till_receipts", "shop_generated")
-#: Since Airflow 3.3, and before.
+#: DAGs that can run concurrently after the first load.
+CONCURRENT = ("shop_branches", "shop_deploy_models", "shop_till_receipts", "shop_generated")
+#: State of a task that waits for input: since Airflow 3.3, and before.
 WAITING = ("awaiting_input", "deferred")
-#: Airflow runs a DAG with a schedule as soon as it finds its file; here nothing is to run beside the tests. And a task
-#: that a machine with much to do has lost need not be waited for so long.
-QUIETER = {
+#: Changes of the examples: no schedules, because only the tests start DAG runs, and shorter retry delays, because a
+#: busy machine may lose tasks.
+CHANGES = {
     'schedule="0 2 * * *"': "schedule=None",
     'schedule="0 3 * * *"': "schedule=None",
     "start_date=pendulum.datetime(2026, 3, 1)": (
@@ -65,8 +65,8 @@ class Shop:
         return run_id
 
     def backfill(self, dag_id: str) -> None:
-        """Create a backfill, as ``airflow backfill create`` does."""
-        # With sqlite Airflow may have to take back what it has made, of which the scheduler is not to know by then.
+        """Create a backfill, like ``airflow backfill create``."""
+        # With SQLite, Airflow may roll back the backfill. The DAG is paused so that the scheduler does not start it.
         self.airflow.api.request("PATCH", f"/dags/{dag_id}", json={"is_paused": True})
         self.airflow.api.request("POST", "/backfills", json={"dag_id": dag_id, **BACKFILL, "max_active_runs": 3})
         self.airflow.api.request("PATCH", f"/dags/{dag_id}", json={"is_paused": False})
@@ -99,17 +99,17 @@ class Shop:
 
     def is_watched(self, path: str) -> None:
         """Wait until a watcher has polled, so that later ends of runs have events."""
-        wait_for(f"somebody looks at {path}", lambda: bool(self.service.journal_requests(path)), limit=LIMIT)
+        wait_for(f"a poll of {path}", lambda: bool(self.service.journal_requests(path)), limit=LIMIT)
 
 
-def quieter(code: str) -> str:
-    pattern = "|".join(map(re.escape, QUIETER))
-    return re.sub(pattern, lambda found: QUIETER[found[0]], code)
+def with_changes(code: str) -> str:
+    pattern = "|".join(map(re.escape, CHANGES))
+    return re.sub(pattern, lambda found: CHANGES[found[0]], code)
 
 
-def test_each_difference_to_the_examples_is_one() -> None:
+def test_all_changes_of_the_examples_apply() -> None:
     code = "".join(file.read_text() for file in SOURCE.glob("*.py"))
-    assert [old for old in QUIETER if old not in code] == []
+    assert [old for old in CHANGES if old not in code] == []
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +130,8 @@ def shop(airflow: AirflowComponents, dags_folder: Path, tmp_path_factory: pytest
         dags = dags_folder / "shop"
         shutil.copytree(SOURCE, dags, ignore=shutil.ignore_patterns("__pycache__", "data", "*.yaml", "crm.sql"))
         for file in dags.glob("*.py"):
-            file.write_text(quieter(file.read_text()))
-        # The watchers end when it is noticed that their files are gone.
+            file.write_text(with_changes(file.read_text()))
+        # The watchers end when Airflow detects that their files were removed.
         stack.callback(shutil.rmtree, dags)
         yield Shop(airflow, service, folder / "shop", crm)
 
@@ -142,12 +142,12 @@ def nightly(shop: Shop) -> str:
     shop.is_watched("/reverse_etl_failed_records/count")
     run_id = shop.run("shop_nightly")
     shop.backfill("shop_daily_close")
-    for dag_id in TOGETHER:
+    for dag_id in CONCURRENT:
         shop.started[dag_id] = shop.airflow.trigger(dag_id)
     return run_id
 
 
-def test_nightly_loads_builds_checks_and_sends(shop: Shop, nightly: str) -> None:
+def test_nightly_dag(shop: Shop, nightly: str) -> None:
     assert shop.xcom("shop_nightly", nightly, "load")["rows_synced"] == 15
     assert shop.xcom("shop_nightly", nightly, "check")["passed"] is True
     assert shop.airflow.was_deferred("shop_nightly", nightly, "load")
@@ -159,7 +159,7 @@ def test_nightly_loads_builds_checks_and_sends(shop: Shop, nightly: str) -> None
     ]
     (sent,) = shop.service.journal_runs("contacts")[:1]
     assert (sent["trigger"], sent["status"]) == ("request", "COMPLETED")
-    # Off its own schedule and back again.
+    # The schedule was paused and restored.
     sync = "/elt_syncs/shop"
     changes = [one["method"] for one in shop.service.journal_requests(sync) if one["committed"]]
     assert len(changes) >= 2
@@ -168,7 +168,7 @@ def test_nightly_loads_builds_checks_and_sends(shop: Shop, nightly: str) -> None
 
 
 @pytest.mark.usefixtures("nightly")
-def test_each_branch_that_is_open_is_loaded(shop: Shop) -> None:
+def test_branches_dag_loads_open_branches(shop: Shop) -> None:
     run_id = shop.run("shop_branches")
     assert shop.xcom("shop_branches", run_id, "rows") == {"branch_north": 3, "branch_south": 2}
     assert shop.ask("SELECT receipt FROM branch_north.sales ORDER BY 1") == ["N1", "N2", "N3"]
@@ -178,12 +178,12 @@ def test_each_branch_that_is_open_is_loaded(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("nightly")
-def test_models_are_deployed(shop: Shop) -> None:
+def test_deploy_models_dag(shop: Shop) -> None:
     run_id = shop.run("shop_deploy_models")
     assert shop.xcom("shop_deploy_models", run_id, "plan")["counts"]["create"] == 2
     assert shop.xcom("shop_deploy_models", run_id, "deploy")["counts"]["created"] == 2
     assert shop.ask("SELECT orders FROM finance.daily_revenue ORDER BY ordered_on") == [3, 2, 4]
-    # Each by a request of its own.
+    # One request for each model.
     asked = [
         request["path"].rpartition("/")[2]
         for request in shop.service.journal_requests("/transforms/**")
@@ -193,14 +193,14 @@ def test_models_are_deployed(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("nightly")
-def test_receipts_of_the_till_arrive(shop: Shop) -> None:
+def test_till_receipts_dag(shop: Shop) -> None:
     run_id = shop.run("shop_till_receipts")
     assert shop.xcom("shop_till_receipts", run_id, "push")["records"] == 4
     assert shop.ask("SELECT receipt FROM till.receipts ORDER BY 1") == ["T1", "T2", "T3", "T4"]
 
 
 @pytest.mark.usefixtures("nightly")
-def test_a_generated_group_keeps_the_order_of_the_references(shop: Shop) -> None:
+def test_generated_group_follows_the_references(shop: Shop) -> None:
     run_id = shop.run("shop_generated")
     tasks = shop.airflow.tasks("shop_generated", run_id)
     assert {task_id: shop.xcom("shop_generated", run_id, task_id)["outcome"] for task_id in tasks} == {
@@ -211,7 +211,7 @@ def test_a_generated_group_keeps_the_order_of_the_references(shop: Shop) -> None
 
 
 @pytest.mark.usefixtures("nightly")
-def test_a_backfill_closes_each_day(shop: Shop) -> None:
+def test_backfill_of_the_daily_close_dag(shop: Shop) -> None:
     runs: list[dict[str, Any]] = []
 
     def are_over() -> bool:
@@ -232,11 +232,11 @@ def test_a_backfill_closes_each_day(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("nightly")
-def test_a_load_that_somebody_else_asked_for_starts_a_dag(shop: Shop) -> None:
+def test_load_by_another_client_triggers_a_dag(shop: Shop) -> None:
     shop.is_watched("/elt_syncs/payments/status")
     shop.change("payments.csv", "1,101,", "9,103,2026-03-04,12.00\n1,101,")
     path = f"{shop.service.base_url}/elt_streams/payments.payments/request_run"
-    # The generated group may load it just now, and then its run began before the change.
+    # The generated group may be loading the stream, in a run from before the change.
     wait_for(
         "a run is started",
         lambda: httpx.post(path, headers=shop.service.headers, timeout=30).is_success,
@@ -251,7 +251,7 @@ def test_a_load_that_somebody_else_asked_for_starts_a_dag(shop: Shop) -> None:
         found[:] = [run for run in runs if run_id in (shop.xcom("shop_payments_loaded", run, "rows_loaded") or {})]
         return bool(found)
 
-    wait_for("a DAG run has been told of it", is_reported, limit=LIMIT, interval=0.5)
+    wait_for("a DAG run has got the event", is_reported, limit=LIMIT, interval=0.5)
     assert asked["trigger"] == "request"
     shop.airflow.ends("shop_payments_loaded", found[0])
     (run,) = [run for run in shop.runs_of("shop_payments_loaded") if run["dag_run_id"] == found[0]]
@@ -261,7 +261,7 @@ def test_a_load_that_somebody_else_asked_for_starts_a_dag(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("nightly")
-def test_refused_records_trigger_a_dag_that_sends_them_again(shop: Shop) -> None:
+def test_failed_records_trigger_a_dag_that_retries_them(shop: Shop) -> None:
     first: list[dict[str, Any]] = []
 
     def is_over() -> bool:
@@ -279,12 +279,12 @@ def test_refused_records_trigger_a_dag_that_sends_them_again(shop: Shop) -> None
     run_id = shop.run("shop_failed_records")
     assert shop.ask_crm("SELECT name FROM contacts ORDER BY 1") == ["Ada", "Bob", "Cyd", "Dan", "Fay"]
     assert shop.xcom("shop_failed_records", run_id, "left") == {EMAIL: 1}
-    # The nightly one, and one for each run of this DAG: that is, as often as records were refused anew.
+    # The run of the nightly DAG, and one run for each run of this DAG.
     assert {run["status"] for run in shop.service.journal_runs("contacts")} == {"COMPLETED"}
 
 
 def answered(shop: Shop, answer: str) -> str:
-    """Run the full refresh, and answer its question as a person does in the pages of Airflow."""
+    """Run the full refresh, and answer its question like a user in the pages of Airflow."""
     dag_id = "shop_full_refresh"
     run_id = shop.airflow.trigger(dag_id)
     asked: list[dict[str, Any]] = []
@@ -293,7 +293,7 @@ def answered(shop: Shop, answer: str) -> str:
         asked[:] = shop.airflow.api.request("GET", f"/dags/{dag_id}/dagRuns/{run_id}/hitlDetails")["hitl_details"]
         return bool(asked) and shop.airflow.tasks(dag_id, run_id)["approve"].state in WAITING
 
-    def has_heard() -> bool:
+    def is_processed() -> bool:
         reported = f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{dag_id}'"
         logs = [path for path in shop.airflow.log_files() if path.name.startswith("scheduler")]
         return any(
@@ -302,10 +302,10 @@ def answered(shop: Shop, answer: str) -> str:
             for line in path.read_text(errors="replace").splitlines()
         )
 
-    wait_for("a person is asked", is_asked, limit=LIMIT, interval=0.5)
-    # A task that is answered before the scheduler has heard of the end of its first pass is failed by Airflow
+    wait_for("the question", is_asked, limit=LIMIT, interval=0.5)
+    # Airflow fails a task that is answered before the scheduler has processed the end of its first pass
     # (docs/waiting.md, "Minimum deferral time").
-    wait_for("the scheduler knows that the task waits", has_heard, limit=LIMIT, interval=0.5)
+    wait_for("the scheduler knows that the task waits", is_processed, limit=LIMIT, interval=0.5)
     before = shop.xcom(dag_id, run_id, "before")["rows"][0]["orders"]
     assert f"There are {before} orders now" in asked[0]["body"]
     path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
@@ -315,9 +315,9 @@ def answered(shop: Shop, answer: str) -> str:
 
 
 @pytest.mark.usefixtures("nightly")
-def test_orders_are_loaded_anew_once_a_person_approves(shop: Shop) -> None:
-    # The backfill, which looks at the same orders, is over.
-    test_a_backfill_closes_each_day(shop)
+def test_full_refresh_runs_after_approval_by_a_user(shop: Shop) -> None:
+    # Wait for the end of the backfill, which reads the same orders.
+    test_backfill_of_the_daily_close_dag(shop)
     shop.change("orders.csv", "109,1,2026-03-03,5.00,2026-03-03 19:45:00\n", "")
     path = "/elt_streams/*/request_full_refresh"
     loads = len(shop.service.journal_runs("shop.orders"))

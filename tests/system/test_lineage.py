@@ -55,7 +55,7 @@ def names(datasets: list[Any]) -> list[str]:
     return sorted(each["name"] for each in datasets)
 
 
-def test_the_example_s_tasks_say_what_they_read_and_write(example: list[Event], running: Stage) -> None:
+def test_inputs_and_outputs_of_the_example_tasks(example: list[Event], running: Stage) -> None:
     namespace = f"datapipe://{running.service.base_url.removeprefix('http://')}"
     read_and_written = {
         "load": (
@@ -77,7 +77,7 @@ def test_the_example_s_tasks_say_what_they_read_and_write(example: list[Event], 
         assert all(names(each["inputs"]) == read for each in starts)
 
 
-def test_the_example_s_rows_columns_and_runs_are_told(example: list[Event]) -> None:
+def test_facets_of_the_example_tasks(example: list[Event]) -> None:
     load = last_of(example, f"{DAG}.load")
     counted = {each["name"]: each["outputFacets"]["outputStatistics"]["rowCount"] for each in load["outputs"]}
     assert counted == {f"nycflights.{name}": count for name, count in ROWS.items()}
@@ -102,7 +102,7 @@ def test_the_example_s_rows_columns_and_runs_are_told(example: list[Event]) -> N
     made_from = departures["facets"]["columnLineage"]["fields"]
     assert made_from["carrier_name"]["inputFields"][0]["name"] == "nycflights.airlines"
     assert made_from["carrier_name"]["inputFields"][0]["field"] == "name"
-    # Through the star.
+    # Column lineage through a star.
     assert made_from["dep_delay"]["inputFields"][0]["name"] == "nycflights.flights"
     sql = last_of(example, f"{DAG}.publish_departures")["job"]["facets"]["sql"]["query"]
     assert "FROM nycflights.flights AS flights" in sql
@@ -113,7 +113,7 @@ def test_the_example_s_rows_columns_and_runs_are_told(example: list[Event]) -> N
     assert (origin["name"], origin["field"]) == ("flights.carrier_month_delays", "cancelled")
 
 
-def test_failures_are_told_with_their_reason(others: list[Event]) -> None:
+def test_failed_tasks_have_error_facets(others: list[Event]) -> None:
     for how in ("deferred", "blocking"):
         event = last_of(others, f"lineage.failing_{how}")
         assert event["eventType"] == "FAIL"
@@ -124,7 +124,7 @@ def test_failures_are_told_with_their_reason(others: list[Event]) -> None:
         assert "this row is bad" in event["job"]["facets"]["sql"]["query"]
 
 
-def test_queries_are_told(others: list[Event]) -> None:
+def test_query_tasks_have_sql_and_inputs(others: list[Event]) -> None:
     for how in ("deferred", "blocking"):
         event = last_of(others, f"lineage.query_{how}")
         assert event["job"]["facets"]["sql"]["query"] == "SELECT count(*) AS airlines FROM nycflights.airlines"
@@ -133,7 +133,7 @@ def test_queries_are_told(others: list[Event]) -> None:
         assert event["run"]["facets"]["externalQuery"]["externalQueryId"] == run["runId"]
 
 
-def test_what_a_function_does_with_the_hook_is_told(others: list[Event]) -> None:
+def test_hook_calls_of_a_function_have_events(others: list[Event]) -> None:
     event = last_of(others, "lineage.by_hand")
     assert names(event["outputs"]) == ["nycflights.airlines"]
     query = last_of(others, "lineage.by_hand.query.1")
@@ -141,7 +141,7 @@ def test_what_a_function_does_with_the_hook_is_told(others: list[Event]) -> None
     assert query["run"]["facets"]["parent"]["run"]["runId"] == event["run"]["runId"]
 
 
-def test_every_event_is_what_the_client_s_classes_say(
+def test_events_match_the_classes_of_the_openlineage_client(
     running: Stage, example: list[Event], others: list[Event]
 ) -> None:
     events = running.events()
@@ -213,7 +213,7 @@ def _classes() -> dict[str, Any]:
         found._get_schema(): found
         for module in modules
         for found in vars(module).values()
-        # Facets of Airflow itself go by the schema of all facets.
+        # Facets of Airflow use the common schema of all facets.
         if isinstance(found, type) and attr.has(found) and not found.__module__.endswith(".base")
         if hasattr(found, "_get_schema")
     }
@@ -223,7 +223,7 @@ def _classes() -> dict[str, Any]:
 CLASSES = _classes()
 
 
-def test_the_classes_refuse_what_is_not_theirs() -> None:
+def test_parsing_refuses_unknown_and_missing_facet_fields() -> None:
     schema_url = facet_v2.sql_job.SQLJobFacet._get_schema()
     sql = {"_producer": "https://p.example", "_schemaURL": schema_url, "query": "SELECT 1"}
     assert facets_of({"sql": sql})["sql"].query == "SELECT 1"
@@ -235,13 +235,13 @@ def test_the_classes_refuse_what_is_not_theirs() -> None:
         facets_of({"mine": {**sql, "_schemaURL": "https://elsewhere.example"}})
 
 
-def test_the_picture_of_the_page_is_what_was_told(example: list[Event]) -> None:
+def test_diagram_of_the_lineage_page_is_up_to_date(example: list[Event]) -> None:
     assert picture_of_the_page() == picture(example)
 
 
 def test_lineage_logs_contain_only_problems(running: Stage, example: list[Event]) -> None:
     logged = "\n".join(path.read_text(errors="replace") for path in running.airflow.log_files() if DAG in str(path))
-    assert "OpenLineage is not told" not in logged
-    assert "OpenLineage is told nothing" not in logged
+    assert "reported incompletely to OpenLineage" not in logged
+    assert "to OpenLineage: " not in logged
     assert "OpenLineage method failed" not in logged
     assert running.service.api_key not in "".join(json.dumps(event) for event in running.events())

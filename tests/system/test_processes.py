@@ -1,4 +1,4 @@
-"""Guarded programs of tests: nothing of them survives their end or that of their starter."""
+"""Guarded programs of tests: no process survives their end or the end of the starting process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.support.process_table import tree_of, working_in
 from tests.support.processes import ProgramError, Workspace, wait_for
 
-# A program with a child, a child in a session of its own whose parent is gone, and deaf ears for SIGTERM.
+# Program that ignores SIGTERM, with a child and with an orphaned process in a separate session.
 FAMILY = "trap '' TERM; (setsid sleep 1000 &); sleep 1000 & echo ready; while true; do wait; done"
 STARTER = """
 import os, sys
@@ -25,16 +25,16 @@ sys.stdin.read()
 """
 
 
-def grown(folder: Path) -> bool:
-    # The guard, the shell and two sleeps.
+def is_complete(folder: Path) -> bool:
+    # The guard, the shell and two sleep processes.
     return len(working_in(folder)) == 4
 
 
 @pytest.mark.parametrize("way", ["kill", "stop", "dies"])
-def test_nothing_of_a_program_survives_its_end(way: str) -> None:
+def test_no_process_survives_the_end_of_a_program(way: str) -> None:
     with Workspace("datapipe-test-") as workspace:
         family = workspace.start("family", ["bash", "-c", FAMILY], env=dict(os.environ), grace=0.2)
-        wait_for("the family is complete", lambda: grown(workspace.path), limit=10)
+        wait_for("the family is complete", lambda: is_complete(workspace.path), limit=10)
         assert len(tree_of(family.pid)) == 2
         if way == "dies":
             os.kill(family.pid, signal.SIGKILL)
@@ -46,20 +46,20 @@ def test_nothing_of_a_program_survives_its_end(way: str) -> None:
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT])
-def test_nothing_survives_the_starter(signum: signal.Signals) -> None:
+def test_no_process_survives_the_starting_process(signum: signal.Signals) -> None:
     command = [sys.executable, "-c", STARTER, FAMILY]
     pipe = subprocess.PIPE
-    with subprocess.Popen(  # noqa: S603 - our own command
+    with subprocess.Popen(  # noqa: S603 - program of this test
         command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
     ) as starter:
         assert starter.stdout is not None
         folder = Path(starter.stdout.readline().decode().strip())
-        wait_for("the family is complete", lambda: grown(folder), limit=10)
+        wait_for("the family is complete", lambda: is_complete(folder), limit=10)
         starter.send_signal(signum)
         wait_for("all are gone", lambda: not working_in(folder) and not folder.exists(), limit=10)
 
 
-def test_the_error_of_a_program_that_fails_quotes_its_log() -> None:
+def test_error_of_a_failed_program_quotes_its_log() -> None:
     with Workspace("datapipe-test-") as workspace:
         program = workspace.start("failing", ["bash", "-c", "echo no such table; exit 3"], env=dict(os.environ))
         with pytest.raises(ProgramError, match=r"exit status 3 before it answers(.|\n)*no such table"):

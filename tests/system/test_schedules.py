@@ -1,4 +1,4 @@
-"""Schedules that DAGs own, on real components: each field is restored after any end of the DAG run."""
+"""Paused schedules on real components: all fields are restored for each way a DAG run can end."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tests.system.conftest import connected
 
 ELT = ["all", "failing", "killed", "killed_and_again", "changed", "two"]
 REVERSE = ["all", "back_killed"]
-#: Killed workers: the task, and the request during which its worker is killed.
+#: Killed workers: task, and request during which its worker is killed.
 KILLED = {
     "killed": ("it_pause", "POST", "/elt_syncs/killed"),
     "killed_and_again": ("it_pause", "DELETE", "/elt_syncs/killed_and_again/orchestration"),
     "back_killed": ("it_restore", "POST", "/reverse_etl_syncs/back_killed/deactivate"),
 }
 GATED = ("changed", "two")
-#: A task without retries, killed in each try: a scheduler without CPU time can run a task twice.
+#: Task without retries that is killed in each try, because a scheduler without CPU time can run a task twice.
 FOR_GOOD = "killed"
-#: Requests before the killed one: the start of the ownership deactivates the sync, too.
+#: Requests before the killed one: the pause deactivates the sync, too.
 SKIPPED = {"back_killed": 1}
 SECONDS = 40
 RESOURCES = {
@@ -69,7 +69,7 @@ def seed(folder: Path) -> dict[str, Any]:
 
 
 def shown(service: LocalService, resource: str) -> dict[str, Any]:
-    """Return the fields of a resource, without those of its last change and its last run."""
+    """Return the fields of a resource, except those about its last change and its last run."""
     answer = httpx.get(f"{service.base_url}/{resource}", headers=service.headers)
     answer.raise_for_status()
     body: dict[str, Any] = answer.json()
@@ -82,23 +82,23 @@ def shown(service: LocalService, resource: str) -> dict[str, Any]:
     return body
 
 
-class Play:
+class Scenario:
     """Concurrent runs of the DAGs, with kills of workers, a cleared task and changes of schedules."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, folder: Path) -> None:
         self.airflow, self.service, self.folder = airflow, service, folder
         everything = {*RESOURCES.values(), *OF_ALL, *(f"elt_streams/{end}" for end in ELT)}
-        #: The fields of each resource before the DAG runs, and during the work.
+        #: Fields of each resource before the DAG runs, and during the pause.
         self.before = {each: shown(service, each) for each in everything}
-        self.while_owned: dict[str, dict[str, Any]] = {}
+        self.while_paused: dict[str, dict[str, Any]] = {}
         self.runs: dict[str, str] = {}
-        #: The final state of each DAG run, and its tasks. ``two`` has a second DAG run, ``another``.
+        #: Final state and tasks of each DAG run. ``two`` has a second DAG run, ``another``.
         self.states: dict[str, str] = {}
         self.tasks: dict[str, dict[str, TaskInstance]] = {}
         self.killed: list[str] = []
         self._kills = dict.fromkeys(KILLED, 0)
-        #: The result of the first task of ``two``, before and after it was cleared.
-        self.notes: list[Any] = []
+        #: Result of the snapshot task of ``two``, before and after it was cleared.
+        self.snapshots: list[Any] = []
 
     def run(self) -> None:
         self._set_faults(KILLED)
@@ -109,10 +109,10 @@ class Play:
         self.service.faults([])
         wait_for("the work", self._is_working, limit=300, interval=0.5)
         for end in GATED:
-            self.while_owned[end] = shown(self.service, RESOURCES[end]) | {
+            self.while_paused[end] = shown(self.service, RESOURCES[end]) | {
                 "stream": shown(self.service, f"elt_streams/{end}")
             }
-        self._clear_the_note()
+        self._clear_the_snapshot()
         # A second run of the DAG while the first one owns the schedule.
         self.runs["another"] = self.airflow.trigger("schedules_two", {"gate": str(self.folder / "two")})
         self._ended("another")
@@ -142,7 +142,7 @@ class Play:
             if self._kills[end] and (end != FOR_GOOD or task.state == "failed"):
                 self.killed.append(end)
                 if end == FOR_GOOD:
-                    # Its teardown sends the same request. The faults of one time that have acted are over.
+                    # The teardown sends the same request. One-time faults that have occurred are removed.
                     left = KILLED.keys() - self.killed
                     self._set_faults(each for each in left if not any(one["fault"] for one in self._requests(each)))
             elif task.state == "running" and arrived > self._kills[end]:
@@ -167,18 +167,18 @@ class Play:
         _, method, path = KILLED[end]
         return [each for each in self.service.journal_requests(path) if each["method"] == method]
 
-    def _clear_the_note(self) -> None:
-        def note() -> Any:
+    def _clear_the_snapshot(self) -> None:
+        def snapshot() -> Any:
             return self.airflow.api.xcom("schedules_two", self.runs["two"], "it_snapshot")
 
         def is_done() -> bool:
             one = self._task("two", "it_snapshot")
             return one.try_number > 1 and one.state in ("success", "failed")
 
-        self.notes.append(note())
+        self.snapshots.append(snapshot())
         self.airflow.api.clear("schedules_two", self.runs["two"], "it_snapshot")
-        wait_for("the note is taken again", is_done, limit=120, interval=0.5)
-        self.notes.append(note())
+        wait_for("the snapshot is taken again", is_done, limit=120, interval=0.5)
+        self.snapshots.append(snapshot())
 
     def _ended(self, end: str) -> None:
         self.states[end] = self.airflow.wait(_dag(end), self.runs[end])
@@ -190,93 +190,93 @@ def _dag(end: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def scenario(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     folder = tmp_path_factory.mktemp("schedules")
     with (
         LocalService(seed(folder), control=True) as service,
         connected(airflow, "datapipe_schedules", service),
     ):
-        played = Play(airflow, service, folder)
+        played = Scenario(airflow, service, folder)
         played.run()
         yield played
 
 
-def restored(story: Play, end: str) -> bool:
+def restored(scenario: Scenario, end: str) -> bool:
     """Return True if a resource and its stream have their earlier fields."""
     resources = [RESOURCES[end], *([f"elt_streams/{end}"] if RESOURCES[end].startswith("elt") else [])]
-    now = {each: shown(story.service, each) for each in resources}
-    assert now == {each: story.before[each] for each in resources}, end
+    now = {each: shown(scenario.service, each) for each in resources}
+    assert now == {each: scenario.before[each] for each in resources}, end
     return True
 
 
-def test_everything_is_owned_run_and_restore(story: Play) -> None:
-    assert story.states["all"] == "success", story.log("all")
-    assert {each: shown(story.service, each) for each in OF_ALL} == {each: story.before[each] for each in OF_ALL}
-    # Each could be run by the DAG while it was off its schedule.
-    assert {one.state for one in story.tasks["all"].values()} == {"success"}
-    assert len(story.service.journal_runs("all")) >= 4
+def test_all_resources_are_paused_run_and_restored(scenario: Scenario) -> None:
+    assert scenario.states["all"] == "success", scenario.log("all")
+    assert {each: shown(scenario.service, each) for each in OF_ALL} == {each: scenario.before[each] for each in OF_ALL}
+    # The DAG could run each resource during the pause.
+    assert {one.state for one in scenario.tasks["all"].values()} == {"success"}
+    assert len(scenario.service.journal_runs("all")) >= 4
 
 
-def test_it_is_off_its_schedule_while_it_is_owned(story: Play) -> None:
+def test_paused_sync_is_not_due(scenario: Scenario) -> None:
     for end in GATED:
-        owned = story.while_owned[end]
-        assert owned.get("orchestration_workflow_id") is None
-        assert owned["enabled"]
-        for cron in (owned["sync_interval"], owned["stream"]["sync_interval"]):
+        paused = scenario.while_paused[end]
+        assert paused.get("orchestration_workflow_id") is None
+        assert paused["enabled"]
+        for cron in (paused["sync_interval"], paused["stream"]["sync_interval"]):
             assert cron.endswith(" 29 2 *")
 
 
 @pytest.mark.parametrize(
     ("end", "first", "work"), [("failing", "success", "failed"), ("killed", "failed", "upstream_failed")]
 )
-def test_it_is_put_back_where_a_task_fails(end: str, first: str, work: str, story: Play) -> None:
-    assert story.states[end] == "failed", story.tasks[end]
+def test_schedule_is_restored_after_a_failed_task(end: str, first: str, work: str, scenario: Scenario) -> None:
+    assert scenario.states[end] == "failed", scenario.tasks[end]
     back = {"it_restore": "success", "it_is_restored": "success"}
-    states = {task_id: one.state for task_id, one in story.tasks[end].items()}
+    states = {task_id: one.state for task_id, one in scenario.tasks[end].items()}
     assert states == {"it_snapshot": "success", "it_pause": first, "work": work, **back}
-    assert restored(story, end)
+    assert restored(scenario, end)
 
 
 @pytest.mark.parametrize("end", ["killed_and_again", "back_killed"])
-def test_a_retry_of_a_task_that_was_killed_goes_on(end: str, story: Play) -> None:
-    assert story.states[end] == "success", story.log(end)
-    assert story.tasks[end][KILLED[end][0]].try_number > 1
-    assert restored(story, end)
+def test_retry_of_a_killed_task_continues(end: str, scenario: Scenario) -> None:
+    assert scenario.states[end] == "success", scenario.log(end)
+    assert scenario.tasks[end][KILLED[end][0]].try_number > 1
+    assert restored(scenario, end)
 
 
-def test_what_is_off_is_not_noted_as_what_was_there(story: Play) -> None:
-    first, again = story.notes
+def test_cleared_snapshot_task_keeps_the_original_schedule(scenario: Scenario) -> None:
+    first, again = scenario.snapshots
     assert first == again
     assert first["original"]["sync_interval"] == "0 3 * * *"
 
 
-def test_what_a_person_has_changed_is_not_overwritten(story: Play) -> None:
-    assert story.states["changed"] == "failed"
-    assert story.tasks["changed"]["it_restore"].state == "failed"
-    # That alone has failed.
-    assert story.tasks["changed"]["work"].state == "success"
-    assert shown(story.service, "elt_syncs/changed")["sync_interval"] == "0 9 * * *"
-    assert "sync_interval is '0 9 * * *' (before the pause '0 3 * * *'" in story.log("changed")
+def test_schedule_changed_by_a_user_is_not_overwritten(scenario: Scenario) -> None:
+    assert scenario.states["changed"] == "failed"
+    assert scenario.tasks["changed"]["it_restore"].state == "failed"
+    # Only the restore task has failed.
+    assert scenario.tasks["changed"]["work"].state == "success"
+    assert shown(scenario.service, "elt_syncs/changed")["sync_interval"] == "0 9 * * *"
+    assert "sync_interval is '0 9 * * *' (before the pause '0 3 * * *'" in scenario.log("changed")
 
 
-def test_a_second_owner_is_refused_and_changes_nothing(story: Play) -> None:
-    assert story.states["another"] == "failed"
-    assert story.tasks["another"]["it_snapshot"].state == "failed"
-    assert {one.state for one in story.tasks["another"].values()} == {"failed", "upstream_failed"}
-    assert "is paused already" in story.log("another")
-    assert story.states["two"] == "success", story.log("two")
-    assert restored(story, "two")
+def test_second_pause_is_refused_and_changes_nothing(scenario: Scenario) -> None:
+    assert scenario.states["another"] == "failed"
+    assert scenario.tasks["another"]["it_snapshot"].state == "failed"
+    assert {one.state for one in scenario.tasks["another"].values()} == {"failed", "upstream_failed"}
+    assert "is paused already" in scenario.log("another")
+    assert scenario.states["two"] == "success", scenario.log("two")
+    assert restored(scenario, "two")
 
 
-def test_all_of_it_can_be_cleared_and_run_again(story: Play, airflow: AirflowComponents) -> None:
-    run_id = story.runs["failing"]
-    # As a person does who has mended what failed: setups and teardown come with it, since Airflow 3.3 of themselves.
+def test_cleared_tasks_pause_and_restore_again(scenario: Scenario, airflow: AirflowComponents) -> None:
+    run_id = scenario.runs["failing"]
+    # A user clears the failed task after a correction. Since Airflow 3.3, this includes its setups and teardown.
     around = older_than("3.3")
     with_it = {"include_upstream": around, "include_downstream": around}
     body = {"dag_run_id": run_id, "task_ids": ["work"], "dry_run": False, "only_failed": False} | with_it
     airflow.api.request("POST", "/dags/schedules_failing/clearTaskInstances", json=body)
     airflow.wait("schedules_failing", run_id)
     tries = {task_id: one.try_number for task_id, one in airflow.tasks("schedules_failing", run_id).items()}
-    # A scheduler that is starved may try one once more. What is behind the teardown is not cleared with the work.
+    # A scheduler without CPU time may retry a task. The task after the teardown is not cleared with the work.
     assert all(number >= 2 for task_id, number in tries.items() if task_id != "it_is_restored"), tries
-    assert restored(story, "failing")
+    assert restored(scenario, "failing")

@@ -1,4 +1,4 @@
-"""Sensors in each mode, on real components, for runs of other clients."""
+"""Sensors in each mode on real components, for runs of other clients."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.medium
 
 DAG = "waiting"
 KINDS = ("stream", "orchestration", "reverse_etl")
-#: Which state shows that a sensor of each mode has looked, and found that it has to wait.
+#: State of a sensor in each mode after a poll with an unmet condition.
 WAITS_AS = {"poke": "running", "reschedule": "up_for_reschedule", "deferred": "deferred", "triggered": "deferred"}
 if older_than("3.3"):
-    # Nor has the DAG these.
+    # In earlier versions, the DAG does not have these tasks, either.
     del WAITS_AS["triggered"]
 IN_TRIGGERER = tuple(mode for mode, state in WAITS_AS.items() if state == "deferred")
 MODES = {kind: tuple(WAITS_AS) if kind in KINDS else IN_TRIGGERER for kind in (*KINDS, "sync", "fresh")}
@@ -36,7 +36,7 @@ RUNS = {
         {"reverse_etl_sync_id": "awaited"},
     ),
 }
-#: The DAG run, and the tasks that were seen waiting without a worker.
+#: DAG run, and tasks that were observed waiting without a worker.
 FirstWait = tuple[str, set[str]]
 
 
@@ -83,15 +83,13 @@ def first_wait(airflow: AirflowComponents, service: LocalService) -> FirstWait:
     return run_id, without_worker
 
 
-def test_every_sensor_waits_in_every_mode(
-    airflow: AirflowComponents, service: LocalService, first_wait: FirstWait
-) -> None:
+def test_sensors_wait_in_all_modes(airflow: AirflowComponents, service: LocalService, first_wait: FirstWait) -> None:
     run_id, _ = first_wait
     assert airflow.tasks(DAG, run_id).keys() == TASKS
     for kind in KINDS:
         results = results_of(airflow, run_id, kind)
         assert [result["outcome"] for result in results] == ["succeeded"] * len(WAITS_AS)
-        # All have seen the same run.
+        # All sensors have found the same run.
         assert {result["run_id"] for result in results} == {runs_of(service, kind)[0]["id"]}
     (first,) = runs_of(service, "stream")
     for result in results_of(airflow, run_id, "sync"):
@@ -107,7 +105,7 @@ def test_start_from_trigger_never_needs_a_worker(first_wait: FirstWait) -> None:
     assert without_worker == {f"{kind}_triggered" for kind in MODES}
 
 
-def test_dag_runs_of_the_past_get_the_runs_of_their_own_time(
+def test_past_dag_runs_find_the_runs_of_their_data_intervals(
     airflow: AirflowComponents, service: LocalService, first_wait: FirstWait
 ) -> None:
     before = {kind: len(runs_of(service, kind)) for kind in KINDS}
@@ -116,7 +114,7 @@ def test_dag_runs_of_the_past_get_the_runs_of_their_own_time(
         count = len(runs_of(service, "stream"))
         moments.append(datetime.now(UTC))
         request_runs(service)
-        wait_for("the runs", lambda count=count: is_over(service, count + 1), limit=30)  # type: ignore[misc]  # bound
+        wait_for("the runs", lambda count=count: is_over(service, count + 1), limit=30)  # type: ignore[misc]  # loop variable
     dag_runs = [trigger_for(airflow, moment) for moment in moments]
     for number, run_id in enumerate(dag_runs):
         airflow.ends(DAG, run_id)
@@ -129,7 +127,7 @@ def test_dag_runs_of_the_past_get_the_runs_of_their_own_time(
 
 
 def trigger_for(airflow: AirflowComponents, end: datetime) -> str:
-    """Start a DAG run with a given end of its data interval, as a backfill does."""
+    """Start a DAG run with a given end of its data interval, like a backfill."""
     body = {
         "logical_date": (end - timedelta(minutes=5)).isoformat(),
         "data_interval_start": (end - timedelta(minutes=5)).isoformat(),

@@ -1,4 +1,4 @@
-"""Short deferred tasks without retries on LocalExecutor; ``python -m tests.system.short_runs`` runs more of them."""
+"""Short deferred tasks without retries on LocalExecutor. ``python -m tests.system.short_runs`` runs more of them."""
 
 from __future__ import annotations
 

@@ -16,30 +16,30 @@ from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
 from tests.system.resources import FOR_EVER, Held, Journal, seed_of
 
-#: What a task that is killed knows of its run afterwards.
+#: Without task state, a retry of a killed task does not know its run.
 pytestmark = [pytest.mark.medium, since("3.3", "task state")]
 DAG = "starting_once"
 OTHER_DAG = "starting_once_too"
 HOWS = ("deferred", "blocking")
-#: Streams with a run that somebody else has asked for.
+#: Streams with an active run of another client.
 WAITED_FOR = [f"wait_{how}" for how in HOWS]
 BUSY = [*WAITED_FOR, *(f"{policy}_{how}" for policy in ("skip", "fail") for how in HOWS)]
 EACH = [f"each_{number}" for number in range(3)]
 KILLED = "each[1]"
 UNDISTURBED = ("each[0]", "each[2]")
 RACED = ("raced", "same")
-#: Seconds that a run takes which a second task is to meet.
+#: Duration in seconds of a run that a second task must find active.
 MET = 20
 
 
-class Play:
+class Scenario:
     """Runs of both DAGs, with a kill of the process of one mapped task."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService) -> None:
         self._airflow = airflow
         self._service = service
         self._killed = 0
-        #: The other mapped tasks, when that one was killed, and when it was back.
+        #: The other mapped tasks at the kill, and at the retry of the killed one.
         self.others: list[set[tuple[Any, ...]]] = []
         durations = {each: {"minimum_duration": FOR_EVER} for each in BUSY if each not in WAITED_FOR}
         durations |= {each: {"minimum_duration": MET} for each in RACED}
@@ -94,54 +94,54 @@ class Play:
 
 
 @pytest.fixture(scope="module")
-def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def scenario(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     seed = seed_of([*BUSY, *EACH, "raced", "same"], tmp_path_factory.mktemp("starting_once"))
     with LocalService(seed, control=True) as service, connected(airflow, f"datapipe_{DAG}", service):
-        yield Play(airflow, service)
+        yield Scenario(airflow, service)
 
 
-def test_a_killed_mapped_task_does_not_disturb_the_others(story: Play) -> None:
-    tasks = [story.tasks[f"each[{number}]"] for number in range(3)]
+def test_killed_mapped_task_does_not_affect_the_others(scenario: Scenario) -> None:
+    tasks = [scenario.tasks[f"each[{number}]"] for number in range(3)]
     assert [task.state for task in tasks] == ["success"] * 3
     assert tasks[1].try_number > 1
-    # The same processes, at their first try, which were still running.
-    before, after = story.others
+    # The other tasks were still running, in the same processes and tries.
+    before, after = scenario.others
     assert before == after
     for number, stream in enumerate(EACH):
-        (run,) = story.journal.runs(stream)
+        (run,) = scenario.journal.runs(stream)
         assert run["status"] == "COMPLETED"
-        result = story.results[f"each[{number}]"]
+        result = scenario.results[f"each[{number}]"]
         assert (result["run_id"], result["outcome"]) == (run["run_id"], "succeeded")
-        # Also the one that was killed has its own: nobody else has asked for it.
+        # The killed task has its own run, too, because no other client has requested one.
         assert not result["attached"]
 
 
 @pytest.mark.parametrize("racers", [("same[0]", "same[1]"), ("raced", "other")], ids=["mapped", "two DAGs"])
-def test_those_who_race_for_a_stream_share_its_run(racers: tuple[str, str], story: Play) -> None:
-    (run,) = story.journal.runs(racers[0].partition("[")[0])
-    tasks = [story.other if racer == "other" else story.tasks[racer] for racer in racers]
+def test_concurrent_tasks_of_one_stream_share_a_run(racers: tuple[str, str], scenario: Scenario) -> None:
+    (run,) = scenario.journal.runs(racers[0].partition("[")[0])
+    tasks = [scenario.other if racer == "other" else scenario.tasks[racer] for racer in racers]
     assert [task.state for task in tasks] == ["success"] * 2
-    results = [story.results[racer] for racer in racers]
+    results = [scenario.results[racer] for racer in racers]
     assert [result["run_id"] for result in results] == [run["run_id"]] * 2
     assert sorted(result["attached"] for result in results) == [False, True]
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_a_task_that_waits_for_another_run_has_its_own_after_it(how: str, story: Play) -> None:
-    assert story.journal.refused(f"wait_{how}") is not None
-    first, own = story.journal.runs(f"wait_{how}")
+def test_if_running_wait_starts_an_own_run_after_the_other(how: str, scenario: Scenario) -> None:
+    assert scenario.journal.refused(f"wait_{how}") is not None
+    first, own = scenario.journal.runs(f"wait_{how}")
     assert own["started_at"] >= first["finished_at"]
-    result = story.results[f"wait_{how}"]
+    result = scenario.results[f"wait_{how}"]
     assert (result["run_id"], result["outcome"]) == (own["run_id"], "succeeded")
     assert not result["attached"]
 
 
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize(("policy", "state"), [("skip", "skipped"), ("fail", "failed")])
-def test_a_task_that_is_not_to_wait_says_which_run_is_going(policy: str, state: str, how: str, story: Play) -> None:
+def test_if_running_skip_and_fail_log_the_active_run(policy: str, state: str, how: str, scenario: Scenario) -> None:
     task_id = f"{policy}_{how}"
-    (run,) = story.journal.runs(task_id)
+    (run,) = scenario.journal.runs(task_id)
     assert run["finished_at"] is None
-    assert story.tasks[task_id].state == state
-    assert run["run_id"] in story.log(task_id)
-    assert story.results[task_id] is None
+    assert scenario.tasks[task_id].state == state
+    assert run["run_id"] in scenario.log(task_id)
+    assert scenario.results[task_id] is None

@@ -15,7 +15,7 @@ from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
 from tests.system.resources import FOR_EVER, Held, Journal, is_enabled, seed_of
 
-#: What a task that is cleared or killed knows of its run afterwards.
+#: Without task state, a retry of a cleared or killed task does not know its run.
 pytestmark = since("3.3", "task state")
 DAG = "stopping"
 MOVED = ("moved_while_going", "moved_and_over")
@@ -27,11 +27,11 @@ SYNCS = [f"failed_{how}_{policy}" for how in ("deferred", "blocking") for policy
 MARKED = [*SYNCS, "success_deferred_disable"]
 TIMED_OUT = [f"timeout_{how}_{policy}" for how in ("deferred", "blocking") for policy in ("leave", "disable")]
 STREAMS = [*MOVED, EVICTED, *AGAIN, *CLEARED, *TIMED_OUT, *(each for each in MARKED if each not in SYNCS)]
-#: What the triggerer logs last of a trigger.
+#: Last log line of a triggerer about a trigger.
 COMPLETED = "trigger completed"
 
 
-class Play:
+class Scenario:
     """Actions on the waiting tasks of one DAG run."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, stack: ExitStack) -> None:
@@ -39,9 +39,9 @@ class Play:
         self._service = service
         self._stack = stack
         self._held = Held(service, [EVICTED, *CLEARED, *MOVED])
-        #: Those on which was acted, and up to where the journal's requests were before.
+        #: Tasks with a completed action, and the position in the journal before it.
         self._acted: dict[str, int] = {}
-        #: What was done with the triggerers so far.
+        #: Completed actions on the triggerers.
         self._done: list[str] = []
         service.runs({"resources": {each: {"minimum_duration": FOR_EVER} for each in (*MARKED, *TIMED_OUT)}})
         self.run_id = airflow.trigger(DAG)
@@ -97,7 +97,7 @@ class Play:
                     self._next("a second triggerer is started")
                     self._stack.enter_context(self._airflow.second_triggerer())
             case [_]:
-                # Whoever was stopped so far has to have been told by the triggerer that is about to stand still.
+                # The triggerer must have processed all stopped tasks before it is frozen.
                 reported = all(
                     each in self._acted and COMPLETED in self.trigger_logs(each)[0]
                     for each in (*MARKED, *CLEARED)
@@ -133,72 +133,72 @@ class Play:
 
 
 @pytest.fixture(scope="module")
-def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
+def scenario(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     seed = seed_of(STREAMS, tmp_path_factory.mktemp("stopping"), SYNCS)
     with (
         LocalService(seed, control=True) as service,
         connected(airflow, f"datapipe_{DAG}", service),
         ExitStack() as stack,
     ):
-        yield Play(airflow, service, stack)
+        yield Scenario(airflow, service, stack)
 
 
 @pytest.mark.parametrize("task_id", AGAIN)
-def test_a_task_that_has_succeeded_and_is_cleared_runs_again(task_id: str, story: Play) -> None:
-    assert story.tasks[task_id].state == "success"
-    assert story.tasks[task_id].try_number >= 2
-    assert [run["status"] for run in story.journal.runs(task_id)] == ["COMPLETED"] * 2
+def test_cleared_successful_task_starts_another_run(task_id: str, scenario: Scenario) -> None:
+    assert scenario.tasks[task_id].state == "success"
+    assert scenario.tasks[task_id].try_number >= 2
+    assert [run["status"] for run in scenario.journal.runs(task_id)] == ["COMPLETED"] * 2
 
 
 @pytest.mark.parametrize("task_id", CLEARED)
-def test_a_cleared_waiting_task_continues_its_run(task_id: str, story: Play) -> None:
-    assert story.tasks[task_id].state == "success"
-    assert story.tasks[task_id].try_number >= 2
-    assert len(story.journal.runs(task_id)) == 1
-    # It is not stopped for good.
-    assert task_id in story.enabled
+def test_cleared_waiting_task_continues_its_run(task_id: str, scenario: Scenario) -> None:
+    assert scenario.tasks[task_id].state == "success"
+    assert scenario.tasks[task_id].try_number >= 2
+    assert len(scenario.journal.runs(task_id)) == 1
+    # The sync remains enabled, because the task was not stopped permanently.
+    assert task_id in scenario.enabled
 
 
-def test_a_worker_shutdown_logs_the_run_and_keeps_its_schedule(story: Play) -> None:
-    (run,) = story.journal.runs(EVICTED)
-    assert f"run {run['run_id']} {CONTINUES}" in story.log(EVICTED)
-    assert EVICTED in story.enabled
-    # Nothing but the signal came: it could wait to the end.
-    assert story.tasks[EVICTED].state == "success"
+def test_a_worker_shutdown_logs_the_run_and_keeps_its_schedule(scenario: Scenario) -> None:
+    (run,) = scenario.journal.runs(EVICTED)
+    assert f"run {run['run_id']} {CONTINUES}" in scenario.log(EVICTED)
+    assert EVICTED in scenario.enabled
+    # The task got only the signal, so it could wait for the end of the run.
+    assert scenario.tasks[EVICTED].state == "success"
 
 
 @pytest.mark.parametrize("task_id", MARKED)
-def test_a_task_that_a_person_stops_says_which_run_goes_on(task_id: str, story: Play) -> None:
-    (run,) = story.journal.runs(task_id)
+def test_task_stopped_by_a_user_logs_the_active_run(task_id: str, scenario: Scenario) -> None:
+    (run,) = scenario.journal.runs(task_id)
     assert run["finished_at"] is None
-    assert story.tasks[task_id].state == task_id.partition("_")[0]
-    assert f"run {run['run_id']} {CONTINUES}" in story.log(task_id)
-    assert (task_id in story.enabled) == task_id.endswith("leave")
+    assert scenario.tasks[task_id].state == task_id.partition("_")[0]
+    assert f"run {run['run_id']} {CONTINUES}" in scenario.log(task_id)
+    assert (task_id in scenario.enabled) == task_id.endswith("leave")
 
 
 @pytest.mark.parametrize("task_id", TIMED_OUT)
-def test_a_task_whose_time_is_over_says_which_run_goes_on(task_id: str, story: Play) -> None:
-    (run,) = story.journal.runs(task_id)
+def test_timed_out_task_logs_the_active_run(task_id: str, scenario: Scenario) -> None:
+    (run,) = scenario.journal.runs(task_id)
     assert run["finished_at"] is None
-    assert story.tasks[task_id].state == "failed"
-    reported = story.log(task_id)
+    assert scenario.tasks[task_id].state == "failed"
+    reported = scenario.log(task_id)
     if "deferred" in task_id:
         assert "did not end in time" in reported
         assert run["run_id"] in reported
         assert "The run may still be active: check it in the service" in reported
     else:
         assert f"run {run['run_id']} {CONTINUES}" in reported
-    assert (task_id in story.enabled) == task_id.endswith("leave")
+    assert (task_id in scenario.enabled) == task_id.endswith("leave")
 
 
 @pytest.mark.parametrize("task_id", MOVED)
-def test_a_trigger_that_is_moved_stops_nothing(task_id: str, story: Play) -> None:
-    first, second = story.trigger_logs(task_id)
-    # Airflow takes the move for a person's deed.
+def test_moved_trigger_does_not_stop_the_run(task_id: str, scenario: Scenario) -> None:
+    first, second = scenario.trigger_logs(task_id)
+    # Airflow treats the move like an action of a user.
     assert "invoking on_kill" in first
     assert "invoking on_kill" not in second
-    assert CONTINUES not in story.log(task_id)
-    assert task_id in story.enabled
-    assert story.tasks[task_id].state == "success"
-    assert story.tasks[task_id].try_number == 1
-    assert [run["status"] for run in story.journal.runs(task_id)] == ["COMPLETED"]
+    assert CONTINUES not in scenario.log(task_id)
+    assert task_id in scenario.enabled
+    assert scenario.tasks[task_id].state == "success"
+    assert scenario.tasks[task_id].try_number == 1
+    assert [run["status"] for run in scenario.journal.runs(task_id)] == ["COMPLETED"]

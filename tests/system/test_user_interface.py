@@ -72,7 +72,7 @@ def test_connection_with_the_port_of_its_address(installed: Installation, pages:
 def test_pages_while_the_task_is_deferred(installed: Installation, pages: AirflowPages, deferred_run: str) -> None:
     assert installed.airflow.links("store", deferred_run, "revenue") == {LINK: None}
     pages.open_task("store", deferred_run, "revenue", "details", "Extra Links", "Trigger Rule", "No Status")
-    # Airflow has no address until the task starts. A link without an address must not appear.
+    # Airflow has no URL until the task starts. A link without a URL must not appear.
     assert LINK not in pages.links
 
     waiting = "Waiting for the run of ELT stream store.orders"

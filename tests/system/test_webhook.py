@@ -24,7 +24,7 @@ from tests.system.conftest import saved
 SECRET = "canary-s3cret"
 SEED = seeds.webhook("hooks", "events", authentication={"method": "hmac", "header": "X-Signature", "secret": SECRET})
 EXTRA = {"authentication": "hmac", "header": "X-Signature", "retry_budget": 30}
-#: What each task of the DAG sends: how -> ids.
+#: IDs that each task of the DAG sends.
 EXPECTED = {
     "given": [1],
     "made": [0, 1, 2, 3, 4],
@@ -66,7 +66,7 @@ def by_how(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
     return {how: sorted(row["id"] for row in rows if row["how"] == how) for how in {row["how"] for row in rows}}
 
 
-def test_on_real_components(airflow: AirflowComponents, webhooks: LocalService) -> None:
+def test_webhook_tasks_on_components(airflow: AirflowComponents, webhooks: LocalService) -> None:
     with saved(airflow, "webhook_dag", **webhook(webhooks.base_url)):
         run_id = airflow.run("webhook")
     rows = loaded(webhooks)
@@ -83,37 +83,37 @@ def test_on_real_components(airflow: AirflowComponents, webhooks: LocalService) 
 
 
 @since("3.3", "task state")
-def test_a_worker_that_is_killed_is_followed_by_one_that_goes_on(
+def test_retry_after_a_killed_worker_continues(
     airflow: AirflowComponents, webhooks: LocalService, tmp_path: Path
 ) -> None:
     total, held = 100, 4
     file = tmp_path / "records.jsonl"
     file.write_text("".join(f'{{"id": {number}, "how": "file"}}\n' for number in range(total)))
-    let_go, killed = threading.Event(), list[int]()
+    released, killed = threading.Event(), list[int]()
 
     def watch(instances: list[TaskInstance]) -> None:
         (one,) = instances
-        # It waits for the answer of a request that has been carried out.
+        # The task waits for the response to an executed request.
         if gateway.requests > held and not killed and one.pid is not None:
             airflow.kill_task(one)
             killed.append(one.pid)
-            let_go.set()
+            released.set()
 
     try:
         with (
-            WebhookGateway(webhooks.base_url, {held: Trouble(after=True, until=let_go)}) as gateway,
+            WebhookGateway(webhooks.base_url, {held: Trouble(after=True, until=released)}) as gateway,
             saved(airflow, "webhook_held", **webhook(gateway.url)),
         ):
             run_id = airflow.trigger("webhook_file", {"file": str(file)})
             airflow.wait("webhook_file", run_id, limit=300, watch=watch)
     finally:
-        let_go.set()
+        released.set()
     (one,) = airflow.api.task_instances("webhook_file", run_id)
     assert (one.state, one.try_number) == ("success", 2), airflow.log_tail("webhook_file", run_id, one)
     assert len(killed) == 1
     result = airflow.api.xcom("webhook_file", run_id, "file")
     assert (result["resumed_from"], result["records"], result["batches"]) == (10 * held, total, 10)
-    # Nothing that was answered was sent again; what was not, is there twice, and the result says so.
+    # Acknowledged batches were not repeated. The batch without a response is duplicated, and the result reports it.
     assert gateway.requests == 11
     assert result["maybe_twice"] == 10
     times = Counter(row["id"] for row in loaded(webhooks))
@@ -122,7 +122,7 @@ def test_a_worker_that_is_killed_is_followed_by_one_that_goes_on(
 
 
 @pytest.mark.parametrize(("password", "healthy"), [(SECRET, True), ("wrong-canary", False)])
-def test_the_test_button(airflow: AirflowComponents, webhooks: LocalService, password: str, healthy: bool) -> None:
+def test_test_connection(airflow: AirflowComponents, webhooks: LocalService, password: str, healthy: bool) -> None:
     made = webhook(webhooks.base_url)
     body = made | {"connection_id": "tried", "password": password, "host": f"{made['host']}/events"}
     answer = airflow.api.request("POST", "/connections/test", json=body)

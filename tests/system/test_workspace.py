@@ -1,4 +1,4 @@
-"""A workspace file on real components: a task that applies it is killed midway, and retried."""
+"""Workspace file on real components: the task that applies it is killed midway, and retried."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from tests.system.conftest import connected, saved
 
 DAG = "workspace"
 TOKEN = "s3cret-of-the-workspace"
-#: A sync that is active, and of which the file does not say whether it is to be.
+#: Active sync without ``enabled`` in the file.
 SYNC = "workspace.to_changed"
 
 
 @pytest.fixture
-def holding(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+def service_of_workspace(
+    airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalService]:
     """Return a service, and add a connection to it to the shared components."""
     with (
         LocalService(seed(tmp_path_factory.mktemp("workspace")), control=True) as running,
@@ -33,11 +35,13 @@ def holding(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory
 
 
 @since("3.3", "task state")
-def test_a_task_killed_between_changes_continues(airflow: AirflowComponents, holding: LocalService) -> None:
+def test_a_task_killed_between_changes_continues(
+    airflow: AirflowComponents, service_of_workspace: LocalService
+) -> None:
     killed: list[bool] = []
-    # It is deactivated for the change that is not answered.
-    holding.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "resource_id": SYNC, "delay": 60}])
-    with httpx.Client(base_url=holding.base_url, headers=holding.headers) as client:
+    # The task deactivates the sync for a change, whose response is delayed.
+    service_of_workspace.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "resource_id": SYNC, "delay": 60}])
+    with httpx.Client(base_url=service_of_workspace.base_url, headers=service_of_workspace.headers) as client:
 
         def sync() -> dict[str, Any]:
             there: dict[str, Any] = client.get(f"/reverse_etl_syncs/{SYNC}").raise_for_status().json()
@@ -48,7 +52,7 @@ def test_a_task_killed_between_changes_continues(airflow: AirflowComponents, hol
             if not killed and apply.state == "running" and not sync()["enabled"]:
                 airflow.kill_task(apply)
                 killed.append(True)
-                holding.faults([])
+                service_of_workspace.faults([])
 
         run_id = airflow.trigger(DAG)
         airflow.ends(DAG, run_id, watch=kill)
@@ -64,7 +68,7 @@ def test_a_task_killed_between_changes_continues(airflow: AirflowComponents, hol
     assert tasks["apply"].try_number > 1
     results = {label: airflow.api.xcom(DAG, run_id, label) for label in tasks}
     assert (results["drift"]["counts"]["create"], results["drift"]["counts"]["update"]) == (4, 6)
-    # What the first try did is so already.
+    # The retry does not repeat the changes of the first try.
     assert results["apply"]["failed"] is False
     assert results["apply"]["counts"]["created"] < 4
     assert results["same"]["changed"] is False

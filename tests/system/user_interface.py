@@ -77,7 +77,7 @@ def installation() -> Iterator[Installation]:
 
 @contextmanager
 def store_of(airflow: AirflowComponents, dags: Path, folder: Path, conn_id: str) -> Iterator[Installation]:
-    """Add the DAGs ``store`` and ``report`` to running components, with a service of their own."""
+    """Add the DAGs ``store`` and ``report`` to running components, with a separate service."""
     with (
         LocalService(seed_of_store(folder), control=True) as service,
         connected(airflow, conn_id, service, poll_interval=0.5),

@@ -1,1 +1,1 @@
-"""The service's REST interface: requests, models and clients. Knows nothing of Airflow."""
+"""The service's REST interface: requests, models and clients. Independent of Airflow."""

@@ -108,7 +108,7 @@ class AsyncClient:
                 head = ResponseHead(response.status, response.reason or "", response.headers)
                 if self._limit is not None:
                     self._limit.answered(head.status)
-                reader = exchange.begun(head)
+                reader = exchange.open_body(head)
                 async for piece in response.content.iter_any():
                     reader.feed(piece)
                 body = reader.whole()
@@ -119,8 +119,8 @@ class AsyncClient:
         else:
             return exchange.received(head, body)
         if isinstance(lost, TransportFailure):
-            return exchange.ended(lost)
-        raise exchange.unfit(lost)
+            return exchange.transport_failed(lost)
+        raise exchange.body_error(lost)
 
     def _session(self) -> aiohttp.ClientSession:
         """Return the aiohttp session. Create it on first use, because it binds to the running event loop."""

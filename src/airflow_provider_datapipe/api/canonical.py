@@ -79,10 +79,10 @@ def parse(text: str | bytes) -> Any:
         # The serializer reports unpaired surrogates with their position.
         return strict_json.parse(text, number=_decimal, surrogates=True)
     except strict_json.JsonSyntaxError as error:
-        raise NotCanonicalError(f"it is no JSON: {error}") from None
+        raise NotCanonicalError(f"not valid JSON: {error}") from None
     except strict_json.DuplicateKeyError as error:
         key = one_line(error.key, longest=_LONGEST_KEY)
-        raise NotCanonicalError(f"the key {key} stands twice in an object") from None
+        raise NotCanonicalError(f"duplicate key {key} in an object") from None
     except strict_json.StrictJsonError as error:
         raise NotCanonicalError(str(error)) from None
 
@@ -98,15 +98,17 @@ def _write(value: Any, levels: int) -> str:
     for kind, writer in _WRITERS.items():
         if isinstance(value, kind):
             return writer(value)
-    raise NotCanonicalError(f"a value of the type {type(value).__name__} can't be written: make it text or a number")
+    raise NotCanonicalError(
+        f"a value of the type {type(value).__name__} cannot be serialized: convert it to text or a number"
+    )
 
 
 def _object(value: dict[Any, Any], levels: int) -> str:
     if levels <= 0:
-        raise NotCanonicalError(f"it is nested more than {DEEPEST} deep")
+        raise NotCanonicalError(f"nested more than {DEEPEST} levels deep")
     for key in value:
         if not isinstance(key, str):
-            raise NotCanonicalError(f"a key of the type {type(key).__name__} is no text")
+            raise NotCanonicalError(f"a key of the type {type(key).__name__} is not text")
     members = []
     for key in sorted(value):
         try:
@@ -119,7 +121,7 @@ def _object(value: dict[Any, Any], levels: int) -> str:
 
 def _array(value: list[Any] | tuple[Any, ...], levels: int) -> str:
     if levels <= 0:
-        raise NotCanonicalError(f"it is nested more than {DEEPEST} deep")
+        raise NotCanonicalError(f"nested more than {DEEPEST} levels deep")
     elements = []
     for index, element in enumerate(value):
         try:
@@ -135,7 +137,7 @@ def _text(value: str) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise NotCanonicalError("a text holds half a character (a lone surrogate)") from None
+            raise NotCanonicalError("a text contains an unpaired surrogate") from None
     return encode_basestring(value)
 
 
@@ -147,13 +149,13 @@ def _whole(value: int) -> str:
 
 def _floating(value: float) -> str:
     if not math.isfinite(value):
-        raise NotCanonicalError("NaN and infinities are no numbers of JSON")
+        raise NotCanonicalError("NaN and infinities are not valid in JSON")
     return float.__repr__(value)
 
 
 def _exact(value: Decimal) -> str:
     if not value.is_finite():
-        raise NotCanonicalError("NaN and infinities are no numbers of JSON")
+        raise NotCanonicalError("NaN and infinities are not valid in JSON")
     _within_floating_point(value)
     return str(value)
 
@@ -161,13 +163,13 @@ def _exact(value: Decimal) -> str:
 def _moment(value: datetime) -> str:
     # pandas' NaT is a datetime, but not equal to itself.
     if value != value:  # noqa: PLR0124 - see above
-        raise NotCanonicalError("NaT is no moment: give null")
+        raise NotCanonicalError("NaT is not a valid time: use null")
     if value.utcoffset() is None:
         return encode_basestring(value.isoformat())
     try:
         return encode_basestring(f"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z")
     except OverflowError:
-        raise NotCanonicalError("a moment is beyond the years that there are in UTC") from None
+        raise NotCanonicalError("a time is out of range in UTC") from None
 
 
 def _within_floating_point(value: int | Decimal) -> None:
@@ -176,7 +178,7 @@ def _within_floating_point(value: int | Decimal) -> None:
     except OverflowError:
         finite = False
     if not finite:
-        raise NotCanonicalError("a number is too large: beyond all that floating point has")
+        raise NotCanonicalError("a number is too large for a double")
 
 
 #: Writer for each type. A subclass uses the first entry that it is an instance of.
@@ -198,4 +200,4 @@ def _decimal(digits: str) -> Decimal:
     try:
         return Decimal(digits)
     except InvalidOperation:
-        raise NotCanonicalError("a number has an exponent that no computer reads") from None
+        raise NotCanonicalError("the exponent of a number is out of range") from None

@@ -92,7 +92,7 @@ class Client:
             if self._limit is not None:
                 self._limit.answered(head.status)
             self.page_template = page_template(self.settings.base_url, head.headers.get(HEADER)) or self.page_template
-            reader = exchange.begun(head)
+            reader = exchange.open_body(head)
             for piece in response.iter_raw():
                 reader.feed(piece)
             body = reader.whole()
@@ -112,8 +112,8 @@ class Client:
                 response.close()
             self._deadline.ends = None
         if isinstance(lost, TransportFailure):
-            return exchange.ended(lost)
-        raise exchange.unfit(lost)
+            return exchange.transport_failed(lost)
+        raise exchange.body_error(lost)
 
     def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
         """

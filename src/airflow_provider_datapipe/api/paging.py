@@ -39,8 +39,6 @@ class Cursors:
             return None
         following = request.with_query(starting_after=cursor)
         if cursor in self._seen or following == request:
-            raise ProtocolError(
-                f"{request.label} answered a cursor that it has been asked with before: its list would never end."
-            )
+            raise ProtocolError(f"{request.label} returned a cursor that was used before: the list would never end.")
         self._seen.add(cursor)
         return following

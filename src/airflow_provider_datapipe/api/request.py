@@ -30,7 +30,7 @@ class Repeat(Enum):
 
     @property
     def is_safe(self) -> bool:
-        """True if the request can be repeated without side effects, whatever the outcome of the first attempt."""
+        """True if the request can be repeated without side effects, regardless of the outcome of the first attempt."""
         return self in (Repeat.READ, Repeat.IDEMPOTENT)
 
 

@@ -170,20 +170,20 @@ class RequestAttempts(Generic[T]):
             raise self._safe(
                 ProtocolError,
                 f"{self._request.label} at {self.where} answered {head.status} "
-                f"({one_line(head.headers.get('content-type') or 'no content type', longest=80)}) with something "
-                f"that the interface does not say: {_first_problem(error)}.",
+                f"({one_line(head.headers.get('content-type') or 'no content type', longest=80)}) with a body "
+                f"that does not match the interface: {_first_problem(error)}.",
                 f"Check that {self._settings.address_field} is that of the management interface.",
             ) from None
         except (ArithmeticError, LookupError, RecursionError, TypeError) as error:
             # A pydantic validator raised an error other than ValidationError.
             raise self._safe(
                 ProtocolError,
-                f"{self._request.label} at {self.where} answered {head.status} with something that could not be read "
+                f"{self._request.label} at {self.where} answered {head.status} with a body that could not be read "
                 f"({type(error).__name__}).",
             ) from error
         return answer.with_time(_time_of(head)) if isinstance(answer, Page) else answer
 
-    def begun(self, head: ResponseHead) -> BodyReader:
+    def open_body(self, head: ResponseHead) -> BodyReader:
         """
         Return a reader for the response body.
 
@@ -195,11 +195,11 @@ class RequestAttempts(Generic[T]):
             raise self._safe(
                 ProtocolError,
                 f"{self._request.label} at {self.where} answered in the encoding {one_line(encoding, longest=40)!r}, "
-                "which was not asked for.",
+                "which was not requested.",
             )
         return BodyReader(encoding, self._settings.max_answer_bytes)
 
-    def ended(self, lost: TransportFailure) -> RetryAfter:
+    def transport_failed(self, lost: TransportFailure) -> RetryAfter:
         """Return a retry instruction for a failed attempt, or raise an error. Call it outside of ``except`` blocks."""
         if untrusted := _untrusted_certificate(lost.cause):
             raise ConfigurationError(
@@ -207,23 +207,23 @@ class RequestAttempts(Generic[T]):
                 f"ca_bundle{self._settings.of_connection} to the certificate of its authority."
             )
         if lost.timed_out:
-            within = f"within {self._settings.timeout:g} s" if lost.sent else "in time: there is no connection"
+            within = f"within {self._settings.timeout:g} s" if lost.sent else "in time: no connection was established"
             return self._failed(RequestTimeoutError(self._no_answer(within), sent=lost.sent))
         reason = one_line(without_user_info(lost.reason) or type(lost.cause).__name__, secret=self._mask)
         return self._failed(TransportError(self._no_answer(f"({reason})"), sent=lost.sent))
 
-    def unfit(self, error: TooLarge | Unreadable) -> ProtocolError:
+    def body_error(self, error: TooLarge | Unreadable) -> ProtocolError:
         """Return the error for a body that is too large or can't be decompressed."""
         return self.too_large() if isinstance(error, TooLarge) else self.unreadable()
 
     def unreadable(self) -> ProtocolError:
         """Return the error for a body that can't be decompressed."""
-        return ProtocolError(f"{self._request.label} at {self.where} answered what can't be unpacked.")
+        return ProtocolError(f"{self._request.label} at {self.where} returned a body that cannot be decompressed.")
 
     def too_large(self) -> ProtocolError:
         """Return the error for a body that exceeds the size limit."""
         return ProtocolError(
-            f"{self._request.label} at {self.where} answered more than {self._settings.max_answer_bytes:,} bytes; "
+            f"{self._request.label} at {self.where} returned more than {self._settings.max_answer_bytes:,} bytes; "
             "the rest was not read."
         )
 
@@ -242,7 +242,7 @@ class RequestAttempts(Generic[T]):
                 error,
                 elapsed=elapsed,
                 policy=self._settings.retry,
-                jitter=random.random(),  # noqa: S311
+                jitter=random.random(),  # noqa: S311 - see above
             )
             if delay is not None:
                 if self._attempts == 1:
@@ -258,7 +258,7 @@ class RequestAttempts(Generic[T]):
         """Join the lines of a message. Shorten each line and mask secrets."""
         return "\n".join(one_line(part, secret=self._mask, longest=1000) for part in parts if part)
 
-    def _said(self, text: str) -> str:
+    def _sanitized(self, text: str) -> str:
         """Sanitize the message of an error response, which may repeat the API key or secrets of the request."""
         if self._request.body is not None and (secrets := self._request.body.secrets):
             text = Mask(secrets).in_text(text)
@@ -268,7 +268,7 @@ class RequestAttempts(Generic[T]):
         status = head.status
         error_class = class_of_status(status)
         reported = _reported(body)
-        text = self._said(reported.message) if reported else (head.reason or "no reason")
+        text = self._sanitized(reported.message) if reported else (head.reason or "no reason")
         hint = error_class.hint.format(key=self._settings.key_field, of_connection=self._settings.of_connection)
         return error_class(
             self._lines(
@@ -277,7 +277,7 @@ class RequestAttempts(Generic[T]):
                 hint,
             ),
             status=status,
-            error_code=self._said(reported.error_code) if reported else None,
+            error_code=self._sanitized(reported.error_code) if reported else None,
             retry_after=retry.parse_retry_after(head.headers.get("retry-after"), now=time.time()),
             active_run_id=reported.active_run_id if reported else None,
             request=self._request,

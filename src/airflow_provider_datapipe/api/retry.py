@@ -62,7 +62,7 @@ def backoff_delay(failures: int, *, first: float, longest: float, jitter: float 
     """
     # The limit of the exponent avoids an overflow.
     delay = min(longest, first * 2.0 ** min(failures - 1, 30))
-    return delay * (0.5 + (random.random() if jitter is None else jitter) / 2)  # noqa: S311 - no secret
+    return delay * (0.5 + (random.random() if jitter is None else jitter) / 2)  # noqa: S311 - jitter, not security
 
 
 def delay_before(
@@ -72,13 +72,13 @@ def delay_before(
     Return the delay before the next attempt in seconds, or None to give up.
 
     :param attempt: number of attempts made.
-    :param error: failure of the last attempt; its ``retry_after`` is honored, see :func:`honored`.
+    :param error: failure of the last attempt; its ``retry_after`` is honored, see :func:`requested_delay`.
     :param elapsed: seconds since the start of the first attempt.
     :param policy: time limits.
     :param jitter: random number from 0 to 1, to spread the attempts of many clients.
     """
     delay = backoff_delay(attempt, first=policy.first_delay, longest=policy.longest_delay, jitter=jitter)
-    asked = honored(error)
+    asked = requested_delay(error)
     if asked is not None:
         # Never earlier than requested; jitter spreads the clients. The backoff is the minimum, because some services
         # always send 0.
@@ -86,7 +86,7 @@ def delay_before(
     return delay if elapsed + delay <= policy.budget else None
 
 
-def honored(error: DatapipeError) -> float | None:
+def requested_delay(error: DatapipeError) -> float | None:
     """
     Return the ``retry_after`` of an error in seconds, at most :data:`LONGEST_RETRY_AFTER`.
 

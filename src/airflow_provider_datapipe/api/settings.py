@@ -64,9 +64,9 @@ class Settings:
         if url.scheme not in ("http", "https") or not url.host:
             raise ConfigurationError("The base address must be a URL such as https://api.example.com.")
         if not _is_host(url.host) or (url.port or 0) > _HIGHEST_PORT:
-            raise ConfigurationError("The base address names a host or a port that can't exist.")
+            raise ConfigurationError("The base address has an invalid host or port.")
         if url.userinfo or url.query or url.fragment:
-            raise ConfigurationError("The base address must not hold a user, a query or a fragment.")
+            raise ConfigurationError("The base address must not contain a user, a query or a fragment.")
         if url.scheme == "http" and url.host not in LOOPBACK and not self.allow_plain_http:
             raise ConfigurationError(
                 f"Plain http to {url.host} would show the API key to the network: use https, or allow plain http "
@@ -79,7 +79,7 @@ class Settings:
         if not self.api_key:
             raise ConfigurationError("There is no API key: set it as the connection's password.")
         if not self.api_key.isascii() or not self.api_key.isprintable():
-            raise ConfigurationError("The API key has characters that no HTTP header can hold.")
+            raise ConfigurationError("The API key has characters that are not allowed in an HTTP header.")
 
     @property
     def headers(self) -> dict[str, str]:
@@ -151,7 +151,7 @@ def environment_proxy(url: str) -> str | None:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not is_proxy(proxy):
         raise ConfigurationError(
-            f"The environment's proxy for {parsed.host} is no HTTP proxy: set the connection's proxy, or NO_PROXY. "
+            f"The environment's proxy for {parsed.host} is not an HTTP proxy: set the connection's proxy, or NO_PROXY. "
             "Percent-encode special characters in its password."
         )
     return proxy

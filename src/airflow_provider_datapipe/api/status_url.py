@@ -29,7 +29,7 @@ def status_request(status_url: str, listing: Request[T]) -> Request[T]:
         url, query = None, ()
     # If the base URL has a path, the service may or may not repeat it.
     if url is None or not url.path.endswith(listing.path) or len(urlencode(query)) > _LONGEST_QUERY:
-        raise ProtocolError(f"{one_line(status_url, longest=200)!r} is no status URL: {listing.path} was expected.")
+        raise ProtocolError(f"{one_line(status_url, longest=200)!r} is not a status URL: expected {listing.path}.")
     origin = f"{url.scheme}://{url.netloc}" if url.netloc else None
     return Request(listing.endpoint, listing.path, query, origin=origin)
 

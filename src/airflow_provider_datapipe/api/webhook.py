@@ -134,28 +134,32 @@ def authentication_of(method: str, *, username: str, secret: str, header: str) -
     if method not in METHODS:
         raise ConfigurationError(f"The authentication must be one of {', '.join(METHODS)}.")
     if header and method not in ("token", "hmac"):
-        raise ConfigurationError(f"There is a header, which the authentication {method!r} does not use: remove one.")
+        raise ConfigurationError(f"The authentication {method!r} uses no header: remove the header.")
     if username and method != "basic":
-        raise ConfigurationError(f"There is a login, which the authentication {method!r} does not use: remove one.")
+        raise ConfigurationError(f"The authentication {method!r} uses no login: remove the login.")
     if method == "none":
         # A secret that would be ignored is a configuration error.
         if secret:
-            raise ConfigurationError("There is a password, and the authentication is 'none': set how it is used.")
+            raise ConfigurationError(
+                "There is a password, but the authentication is 'none': set another authentication."
+            )
         return NoAuthentication()
     if not secret:
-        raise ConfigurationError(f"The authentication {method!r} needs a secret: set it as the connection's password.")
+        raise ConfigurationError(
+            f"The authentication {method!r} requires a secret: set it as the connection's password."
+        )
     if method == "basic":
         if not username or ":" in username:
-            raise ConfigurationError("Basic authentication needs a login, without a colon.")
+            raise ConfigurationError("Basic authentication requires a login without a colon.")
         return BasicAuthentication(username, secret)
     if not _HEADER.fullmatch(header) or header.lower() in _TAKEN:
         raise ConfigurationError(
-            f"The authentication {method!r} needs the name of a header of its own, such as X-Signature."
+            f"The authentication {method!r} requires the name of a custom header, such as X-Signature."
         )
     if method == "hmac":
         return HmacAuthentication(header, secret)
     if not (secret.isascii() and secret.isprintable() and secret == secret.strip()):
         raise ConfigurationError(
-            "The token does not fit into a header: it needs printable ASCII characters, and no space at the ends."
+            "The token must consist of printable ASCII characters, without leading or trailing spaces."
         )
     return TokenAuthentication(header, secret)

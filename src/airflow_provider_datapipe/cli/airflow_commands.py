@@ -10,7 +10,7 @@ from functools import partial
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
 
 from airflow_provider_datapipe.cli.command import DONE, Command
-from airflow_provider_datapipe.cli.program import COMMANDS, HELP, carry_out
+from airflow_provider_datapipe.cli.program import COMMANDS, HELP, run_command
 
 
 def get_datapipe_cli_commands() -> list[CLICommand]:
@@ -23,7 +23,7 @@ def get_datapipe_cli_commands() -> list[CLICommand]:
                 ActionCommand(
                     name=command.name,
                     help=command.help,
-                    func=_run(command),
+                    func=_function_of(command),
                     args=[Arg(flags=option.flags, **option.settings) for option in command.options],
                     epilog=command.epilog,
                 )
@@ -33,12 +33,12 @@ def get_datapipe_cli_commands() -> list[CLICommand]:
     ]
 
 
-def _run(command: Command) -> Callable[[argparse.Namespace], None]:
-    return partial(_exit_by, command)
+def _function_of(command: Command) -> Callable[[argparse.Namespace], None]:
+    return partial(_run_and_exit, command)
 
 
-def _exit_by(command: Command, options: argparse.Namespace) -> None:
-    status = carry_out(command, options)
+def _run_and_exit(command: Command, options: argparse.Namespace) -> None:
+    status = run_command(command, options)
     # Airflow ignores the return value of a command.
     if status != DONE:
         sys.exit(status)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airflow_provider_datapipe.cli.command import Command, Option, whole_seconds
 from airflow_provider_datapipe.cli.files import DELETE_ORPHANS, RESEND
-from airflow_provider_datapipe.cli.interruption import stopped_as_by_hand
+from airflow_provider_datapipe.cli.interruption import sigterm_as_interrupt
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
 
@@ -20,22 +20,22 @@ def run(options: argparse.Namespace) -> int:
     :param options: parsed options.
     :return: 0, or 1 if any change failed.
     """
-    from airflow_provider_datapipe.pipelines.workspace.applying import FileRecords, alone, apply
+    from airflow_provider_datapipe.pipelines.workspace.applying import FileTaskState, apply, exclusive_lock
     from airflow_provider_datapipe.pipelines.workspace.document import read
 
     path = Path(options.workspace)
 
-    def reported(line: str) -> None:
+    def report_line(line: str) -> None:
         if not options.quiet:
             print(line, file=sys.stderr, flush=True)
 
-    with stopped_as_by_hand(), alone(path, reported):
+    with sigterm_as_interrupt(), exclusive_lock(path, report_line):
         document = read(path)
         with service_of(options) as service:
             report = apply(
                 service,
                 document,
-                FileRecords(path.with_name(f".{path.name}.apply")),
+                FileTaskState(path.with_name(f".{path.name}.apply")),
                 delete_orphans=options.delete_orphans,
                 wait_for_run=options.wait_for_run,
                 resend=options.resend,
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 COMMAND = Command(
     "apply",
-    "have the service hold what a workspace file says: orchestrations, ELT syncs with their streams, reverse ETL syncs",
+    "apply a workspace file to the service: orchestrations, ELT syncs with their streams, reverse ETL syncs",
     (
         *OPTIONS,
         Option.of("--workspace", metavar="FILE", required=True, help="the workspace file"),
@@ -55,7 +55,7 @@ COMMAND = Command(
             metavar="SECONDS",
             type=whole_seconds,
             default=600,
-            help="how long to wait for a run that stands in the way of a change of a reverse ETL sync (default: 600)",
+            help="longest wait for an active run that blocks the change of a reverse ETL sync (default: 600)",
         ),
         RESEND,
         FORMAT,

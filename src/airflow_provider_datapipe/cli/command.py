@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-DONE, REFUSED = 0, 1
+DONE, FAILED = 0, 1
 #: Invalid command line; argparse uses the same status.
-MISSPELT = 2
+INVALID_ARGUMENTS = 2
 #: Differences found, for read-only commands.
 DIFFERS = 3
 
@@ -64,18 +64,18 @@ def seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
 
 
-def some_seconds(text: str) -> float:
+def positive_seconds(text: str) -> float:
     """
     Parse a number of seconds greater than 0.
 
     :raises argparse.ArgumentTypeError: if the text is not such a number.
     """
     if not (value := seconds(text)):
-        raise argparse.ArgumentTypeError("give more than 0 seconds")
+        raise argparse.ArgumentTypeError("must be more than 0 seconds")
     return value
 
 
@@ -86,7 +86,7 @@ def whole_seconds(text: str) -> int:
     :raises argparse.ArgumentTypeError: if the text is not such a number.
     """
     if not (value := seconds(text)).is_integer():
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of seconds")
     return int(value)
 
 

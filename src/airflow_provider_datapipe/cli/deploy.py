@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from airflow_provider_datapipe.cli.command import Command, Option, seconds, some_seconds
+from airflow_provider_datapipe.cli.command import Command, Option, positive_seconds, seconds
 from airflow_provider_datapipe.cli.files import DELETE_ORPHANS, FOLDER_PATH, RESEND
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
@@ -20,9 +20,9 @@ def run(options: argparse.Namespace) -> int:
     :return: 0, or 1 if any deployment failed.
     """
     from airflow_provider_datapipe.pipelines.transforms.deploying import deploy_transforms
-    from airflow_provider_datapipe.pipelines.transforms.files import read_files, wanted
+    from airflow_provider_datapipe.pipelines.transforms.files import desired_from_files, read_files
 
-    desired = wanted(read_files(Path(options.transforms)), folder_path=options.folder_path)
+    desired = desired_from_files(read_files(Path(options.transforms)), folder_path=options.folder_path)
     with service_of(options) as service:
         report = service.run(
             deploy_transforms(
@@ -40,21 +40,23 @@ def run(options: argparse.Namespace) -> int:
 
 COMMAND = Command(
     "deploy",
-    "have the service hold the transforms that a folder of SQL files says, and build them",
+    "deploy the transforms of a folder of SQL files, and build them",
     (
         *OPTIONS,
         Option.of("--transforms", metavar="FOLDER", required=True, help="the folder of SQL files"),
         FOLDER_PATH,
         DELETE_ORPHANS,
-        Option.of("--no-publish", action="store_true", help="publish nothing: leave drafts, and what was published"),
         Option.of(
-            "--timeout", metavar="SECONDS", type=seconds, help="how long to wait for builds (default: their end)"
+            "--no-publish",
+            action="store_true",
+            help="publish nothing: new transforms stay drafts, published versions stay unchanged",
         ),
+        Option.of("--timeout", metavar="SECONDS", type=seconds, help="longest wait for builds (default: no limit)"),
         Option.of(
             "--poll-interval",
             metavar="SECONDS",
-            type=some_seconds,
-            help="how often to look at builds (default: as is usual)",
+            type=positive_seconds,
+            help="seconds between two polls of a build (default: based on earlier builds)",
         ),
         RESEND,
         FORMAT,

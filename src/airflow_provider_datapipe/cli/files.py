@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 #: Options of all commands for workspace files.
 WORKSPACE = Option.of(
-    "--workspace", metavar="FILE", help="the YAML file of orchestrations, ELT syncs and reverse ETL syncs"
+    "--workspace", metavar="FILE", help="YAML file with orchestrations, ELT syncs and reverse ETL syncs"
 )
 #: Options of all commands for transforms.
 TRANSFORMS = Option.of("--transforms", metavar="FOLDER", help="the folder of SQL files")
@@ -26,18 +26,20 @@ FOLDER_PATH = Option.of(
     "--folder-path",
     metavar="PATH",
     default="",
-    help="the folder of the service that all of them are in or below (default: files say all folders)",
+    help="folder of the service that contains all of these transforms (default: the files set all folders)",
 )
 DELETE_ORPHANS = Option.of(
-    "--delete-orphans", action="store_true", help="delete what the service holds there, and no file says"
+    "--delete-orphans", action="store_true", help="delete resources of the service that the files do not contain"
 )
 #: Option of all commands that change schedules.
 RESEND = Option.of(
-    "--resend", action="store_true", help="send also schedules that the service does not show, and can't be compared"
+    "--resend",
+    action="store_true",
+    help="also send schedules that the service does not show, so that they can't be compared",
 )
 
 
-def for_each_given(
+def run_for_files(
     options: argparse.Namespace, parts: Mapping[str, Callable[[argparse.Namespace, Service], T]]
 ) -> list[T]:
     """
@@ -49,7 +51,7 @@ def for_each_given(
     """
     given = [part for name, part in parts.items() if getattr(options, name) is not None]
     if not given:
-        raise CommandError("the command needs files: give --workspace, --transforms, or both.")
+        raise CommandError("no files are set: use --workspace, --transforms, or both.")
     with service_of(options) as service:
         return [part(options, service) for part in given]
 
@@ -68,4 +70,4 @@ def write(path: Path, text: str) -> None:
         raise CommandError(f"{path} can't be written: {error.strerror or error}.") from None
     except UnicodeEncodeError as error:
         wrong = ascii(error.object[error.start : error.end])
-        raise CommandError(f"{path} can't be written: no text in UTF-8 has {wrong} in it.") from None
+        raise CommandError(f"{path} can't be written: {wrong} has no UTF-8 encoding.") from None

@@ -27,9 +27,9 @@ def run(options: argparse.Namespace) -> int:
     nodes = [graph.nodes[key] for key in chosen]
     nodes.sort(key=lambda node: (RUNNABLE.index(node.kind), node.title, node.id))
     if options.mermaid:
-        from airflow_provider_datapipe.pipelines.mermaid import picture
+        from airflow_provider_datapipe.pipelines.mermaid import diagram
 
-        sys.stdout.write(picture(nodes, parents))
+        sys.stdout.write(diagram(nodes, parents))
         return DONE
     widest = max(len(node.kind) for node in nodes)
     for node in nodes:
@@ -45,17 +45,19 @@ def _terms(given: list[str] | None) -> list[str] | None:
 
 COMMAND = Command(
     "graph",
-    "show the graph of a snapshot: what there is to run, and what waits for what",
+    "show the runnable nodes of a snapshot and their dependencies",
     (
         Option.of(
             "--snapshot", metavar="FILE", default="pipelines.json", help="the snapshot (default: pipelines.json)"
         ),
         Option.of(
-            "--select", metavar="SELECTION", action="append", help="what is shown, such as '+orders folder:marts'"
+            "--select", metavar="SELECTION", action="append", help="nodes to show, such as '+orders folder:marts'"
         ),
-        Option.of("--exclude", metavar="SELECTION", action="append", help="what is left out of that"),
-        Option.of("--newest", action="store_true", help="as if the newest SQL of all transforms was published"),
-        Option.of("--mermaid", action="store_true", help="as a Mermaid flowchart, for Markdown"),
+        Option.of("--exclude", metavar="SELECTION", action="append", help="nodes to exclude"),
+        Option.of(
+            "--newest", action="store_true", help="use the newest SQL of all transforms instead of the published SQL"
+        ),
+        Option.of("--mermaid", action="store_true", help="print a Mermaid flowchart, for Markdown"),
     ),
     run,
 )

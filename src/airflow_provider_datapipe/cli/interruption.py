@@ -9,14 +9,14 @@ from types import FrameType
 
 
 @contextmanager
-def stopped_as_by_hand() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM like Ctrl-C, so that cleanup code runs."""
-    before = signal.signal(signal.SIGTERM, _stop)
+    before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _stop(_: int, __: FrameType | None) -> None:
+def _interrupt(_: int, __: FrameType | None) -> None:
     raise KeyboardInterrupt

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.cli.command import DIFFERS, DONE, REFUSED, Option
+from airflow_provider_datapipe.cli.command import DIFFERS, DONE, FAILED, Option
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.plan import Plan, Report
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 #: Name of the codec error handler for characters that the output encoding does not support.
 _ESCAPED = "datapipe_escaped"
 #: Option of all commands that show a plan or a report.
-FORMAT = Option.of(
-    "--format", choices=["text", "json"], default="text", help="how the result is written (default: text)"
-)
+FORMAT = Option.of("--format", choices=["text", "json"], default="text", help="output format (default: text)")
 #: Option of all commands that show a plan.
-EXIT_ZERO = Option.of("--exit-zero", action="store_true", help="exit status 0 also if there is something to do")
+EXIT_ZERO = Option.of("--exit-zero", action="store_true", help="exit status 0 also if there are differences")
 #: Help texts about exit statuses.
-PLAN_STATUSES = "exit status: 0 nothing to do, 3 something to do, 1 refused or failed, 2 misspelt"
-REPORT_STATUSES = "exit status: 0 done, 1 something failed, 2 misspelt"
+PLAN_STATUSES = "exit status: 0 no differences, 3 differences, 1 failed, 2 invalid command line"
+REPORT_STATUSES = "exit status: 0 success, 1 failed, 2 invalid command line"
 
 
 def show_plan(plan: Plan, options: argparse.Namespace) -> int:
@@ -42,8 +40,8 @@ def show_plan(plan: Plan, options: argparse.Namespace) -> int:
     if options.format == "json":
         sys.stdout.write(as_json_text(plan))
     else:
-        stay = "They stay." if options.delete_orphans else "They stay, as --delete-orphans is not given."
-        sys.stdout.write(plan_text(plan, coloured=_coloured(), orphans_stay=stay))
+        note = "Not deleted." if options.delete_orphans else "Not deleted, because --delete-orphans is not set."
+        sys.stdout.write(plan_text(plan, colored=_use_color(), orphans_note=note))
     return DIFFERS if plan.changes and not options.exit_zero else DONE
 
 
@@ -57,9 +55,9 @@ def show_report(report: Report, options: argparse.Namespace) -> int:
     """
     from airflow_provider_datapipe.pipelines.plan import as_json_text, report_text
 
-    text = as_json_text(report) if options.format == "json" else report_text(report, coloured=_coloured())
+    text = as_json_text(report) if options.format == "json" else report_text(report, colored=_use_color())
     sys.stdout.write(text)
-    return REFUSED if report.failed else DONE
+    return FAILED if report.failed else DONE
 
 
 def make_writable() -> None:
@@ -75,7 +73,7 @@ def make_writable() -> None:
             stream.reconfigure(errors=_ESCAPED)
 
 
-def give_up_output() -> None:
+def discard_broken_output() -> None:
     """Redirect the standard output to the null device if it is broken: Python would report an error at exit."""
     try:
         sys.stdout.flush()
@@ -90,6 +88,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
-def _coloured() -> bool:
+def _use_color() -> bool:
     # Honor NO_COLOR (https://no-color.org) if it is set and not empty.
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

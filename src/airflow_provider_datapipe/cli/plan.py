@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.cli.command import Command
-from airflow_provider_datapipe.cli.files import DELETE_ORPHANS, FOLDER_PATH, TRANSFORMS, WORKSPACE, for_each_given
+from airflow_provider_datapipe.cli.files import DELETE_ORPHANS, FOLDER_PATH, TRANSFORMS, WORKSPACE, run_for_files
 from airflow_provider_datapipe.cli.output import EXIT_ZERO, FORMAT, PLAN_STATUSES, show_plan
 from airflow_provider_datapipe.cli.service import OPTIONS
 
@@ -23,10 +23,10 @@ def run(options: argparse.Namespace) -> int:
     :param options: parsed options.
     :return: 3 if the plan has changes, 0 otherwise or with ``--exit-zero``.
     """
-    from airflow_provider_datapipe.pipelines.plan import combined
+    from airflow_provider_datapipe.pipelines.plan import combined_plans
 
     parts = {"workspace": _workspace, "transforms": _transforms}
-    return show_plan(combined(for_each_given(options, parts)), options)
+    return show_plan(combined_plans(run_for_files(options, parts)), options)
 
 
 def _workspace(options: argparse.Namespace, service: Service) -> Plan:
@@ -37,16 +37,16 @@ def _workspace(options: argparse.Namespace, service: Service) -> Plan:
 
 
 def _transforms(options: argparse.Namespace, service: Service) -> Plan:
-    from airflow_provider_datapipe.pipelines.transforms.files import read_files, wanted
+    from airflow_provider_datapipe.pipelines.transforms.files import desired_from_files, read_files
     from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
 
-    desired = wanted(read_files(Path(options.transforms)), folder_path=options.folder_path)
+    desired = desired_from_files(read_files(Path(options.transforms)), folder_path=options.folder_path)
     return plan_transforms(service, desired, folder_path=options.folder_path, delete_orphans=options.delete_orphans)
 
 
 COMMAND = Command(
     "plan",
-    "show what would have to be done so that the service holds what files say",
+    "show the differences between files and the service",
     (*OPTIONS, TRANSFORMS, WORKSPACE, FOLDER_PATH, DELETE_ORPHANS, FORMAT, EXIT_ZERO),
     run,
     PLAN_STATUSES,

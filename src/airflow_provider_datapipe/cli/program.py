@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from airflow_provider_datapipe.cli import apply, deploy, graph, plan, pull, schema, snapshot
-from airflow_provider_datapipe.cli.command import REFUSED, Command, CommandError
-from airflow_provider_datapipe.cli.output import give_up_output, make_writable
+from airflow_provider_datapipe.cli.command import FAILED, Command, CommandError
+from airflow_provider_datapipe.cli.output import discard_broken_output, make_writable
 
 #: All commands, in the order of the help.
 COMMANDS: tuple[Command, ...] = (
@@ -21,7 +21,7 @@ COMMANDS: tuple[Command, ...] = (
     schema.COMMAND,
 )
 
-HELP = "Pipelines as code: what a data pipeline service holds, as files and as graphs."
+HELP = "Pipelines as code: resources of a data pipeline service as files and as graphs."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :return: exit status: 0 done, 1 rejected or failed, 2 invalid command line, 3 differences found.
     """
     options = _parser().parse_args(arguments)
-    return carry_out(options.command, options)
+    return run_command(options.command, options)
 
 
-def carry_out(command: Command, options: argparse.Namespace) -> int:
+def run_command(command: Command, options: argparse.Namespace) -> int:
     """
     Run a command and report an error in one line.
 
@@ -54,19 +54,19 @@ def carry_out(command: Command, options: argparse.Namespace) -> int:
         sys.stdout.flush()
     except (CommandError, PipelineError, DatapipeError) as error:
         print(printable(f"datapipe {command.name}: {error}"), file=sys.stderr)
-        return REFUSED
+        return FAILED
     except KeyboardInterrupt:
         print(f"datapipe {command.name}: interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of the pipe, such as `head`, closed it.
-        give_up_output()
-        return REFUSED
+        discard_broken_output()
+        return FAILED
     except OSError as error:
         what = "the output can't be written" if error.filename is None else f"{error.filename} can't be used"
         print(printable(f"datapipe {command.name}: {what}: {error.strerror or error}."), file=sys.stderr)
-        give_up_output()
-        return REFUSED
+        discard_broken_output()
+        return FAILED
     return status
 
 
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="datapipe", description=HELP)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in COMMANDS:
-        made = commands.add_parser(
+        subparser = commands.add_parser(
             command.name,
             help=command.help,
             description=f"{command.help[0].upper()}{command.help[1:]}.",
@@ -82,8 +82,8 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         for option in command.options:
-            made.add_argument(*option.flags, **option.settings)
-        made.set_defaults(command=command)
+            subparser.add_argument(*option.flags, **option.settings)
+        subparser.set_defaults(command=command)
     return parser
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.cli.command import Command, Option
-from airflow_provider_datapipe.cli.files import FOLDER_PATH, TRANSFORMS, WORKSPACE, for_each_given, write
+from airflow_provider_datapipe.cli.files import FOLDER_PATH, TRANSFORMS, WORKSPACE, run_for_files, write
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
 from airflow_provider_datapipe.cli.service import OPTIONS
 
@@ -26,39 +26,43 @@ def run(options: argparse.Namespace) -> int:
     from airflow_provider_datapipe.pipelines.plan import combined_reports
 
     parts = {"workspace": _workspace, "transforms": _transforms}
-    return show_report(combined_reports(for_each_given(options, parts)), options)
+    return show_report(combined_reports(run_for_files(options, parts)), options)
 
 
 def _workspace(options: argparse.Namespace, service: Service) -> Report:
     """Write the service's resources to the file."""
-    from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
+    from airflow_provider_datapipe.pipelines.plan import Report, ReportItem, Result
     from airflow_provider_datapipe.pipelines.workspace.document import text_of
-    from airflow_provider_datapipe.pipelines.workspace.pulling import pull as pulled_by
+    from airflow_provider_datapipe.pipelines.workspace.pulling import pull as pull_workspace
 
     path = Path(options.workspace)
-    there = text_of(path) if path.exists() else None
-    pulled = pulled_by(service, there, str(path))
-    unsaid = (
-        "Settings may hold secrets, and are never written. The service holds some that the file does not say: "
-        f"{', '.join(pulled.unsaid)}."
+    existing = text_of(path) if path.exists() else None
+    pulled = pull_workspace(service, existing, str(path))
+    settings_warning = (
+        "Settings can contain secrets, so they are not written. The service has settings that the file "
+        "does not contain: "
+        f"{', '.join(pulled.without_settings)}."
     )
-    without = (
+    schedule_warning = (
         "The service does not show some schedules, so the file does not contain them. Add those that you know: "
         f"{', '.join(pulled.without_schedule)}."
     )
-    warnings = (*((unsaid,) if pulled.unsaid else ()), *((without,) if pulled.without_schedule else ()))
-    if there is None:
+    warnings = (
+        *((settings_warning,) if pulled.without_settings else ()),
+        *((schedule_warning,) if pulled.without_schedule else ()),
+    )
+    if existing is None:
         result = Result.CREATED
-    elif pulled.text == there:
+    elif pulled.text == existing:
         result = Result.UNCHANGED
     elif options.force:
         result = Result.UPDATED
     else:
-        why = "it says something else than the service holds: `plan` tells what; --force has it overwritten"
-        return Report((Done("workspace", str(path), Result.FAILED, why),), warnings)
+        why = "it differs from the service: `datapipe plan` shows the differences, --force overwrites the file"
+        return Report((ReportItem("workspace", str(path), Result.FAILED, why),), warnings)
     if result is not Result.UNCHANGED:
         write(path, pulled.text)
-    return Report((Done("workspace", str(path), result),), warnings)
+    return Report((ReportItem("workspace", str(path), result),), warnings)
 
 
 def _transforms(options: argparse.Namespace, service: Service) -> Report:
@@ -73,14 +77,14 @@ def _transforms(options: argparse.Namespace, service: Service) -> Report:
 
 COMMAND = Command(
     "pull",
-    "write what the service holds as files; those that say it already stay as they are",
+    "write the resources of the service to files; files that match the service stay unchanged",
     (
         *OPTIONS,
         TRANSFORMS,
         WORKSPACE,
         FOLDER_PATH,
-        Option.of("--force", action="store_true", help="overwrite files that say something else"),
-        Option.of("--delete-orphans", action="store_true", help="delete files of what the service does not hold"),
+        Option.of("--force", action="store_true", help="overwrite files that differ from the service"),
+        Option.of("--delete-orphans", action="store_true", help="delete files without a resource in the service"),
         FORMAT,
     ),
     run,

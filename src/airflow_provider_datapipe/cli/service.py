@@ -24,23 +24,23 @@ T = TypeVar("T")
 KEY_VARIABLE = "DATAPIPE_API_KEY"
 
 #: If the standard error is not a terminal, report progress after this number of requests to one endpoint.
-_TELL_EVERY = 500
+_REPORT_EVERY = 500
 
 #: Options of all commands that connect to a service.
 OPTIONS = (
-    Option.of("--connection", metavar="CONN_ID", help="the Airflow connection of the service"),
+    Option.of("--connection", metavar="CONN_ID", help="Airflow connection of the service"),
     Option.of(
         "--base-url",
         metavar="URL",
-        help=f"the address of the service, in place of --connection; the API key is read from {KEY_VARIABLE}",
+        help=f"URL of the service, instead of --connection; the API key is read from {KEY_VARIABLE}",
     ),
     Option.of(
         "--api-key-env",
         metavar="NAME",
         default=KEY_VARIABLE,
-        help="another environment variable to read the API key from: what stands in a command is shown to everybody",
+        help="another environment variable with the API key (other users can see command line arguments)",
     ),
-    Option.of("--quiet", action="store_true", help="say nothing on the standard error but what is wrong"),
+    Option.of("--quiet", action="store_true", help="print only warnings and errors to the standard error"),
 )
 
 
@@ -64,7 +64,7 @@ class Service:
 
     def send(self, request: Request[T]) -> T:
         """Send a request and return the response."""
-        self._progress.asked(request.endpoint.name)
+        self._progress.count_request(request.endpoint.name)
         return self._client.send(request)
 
     def run_concurrently(self, flows: Sequence[Flow[T]]) -> list[T]:
@@ -75,7 +75,7 @@ class Service:
         if len(flows) <= FEW:
             return run_each(flows, self.run)
         return run_concurrently(
-            self._client.settings, flows, lambda request: self._progress.asked(request.endpoint.name)
+            self._client.settings, flows, lambda request: self._progress.count_request(request.endpoint.name)
         )
 
 
@@ -89,21 +89,21 @@ def service_of(options: argparse.Namespace) -> Iterator[Service]:
     :raises DatapipeError: if the connection settings are not usable.
     """
     if (options.connection is None) == (options.base_url is None):
-        raise CommandError("give either --connection or --base-url, so that it is known which service is meant.")
+        raise CommandError("set either --connection or --base-url to select the service.")
     progress = Progress(quiet=options.quiet)
-    reached = _by_connection(options.connection) if options.base_url is None else _by_address(options)
-    with reached as client:
+    connected = _by_connection(options.connection) if options.base_url is None else _by_url(options)
+    with connected as client:
         try:
             yield Service(client, progress)
         finally:
-            progress.ended()
+            progress.finish()
 
 
 @contextmanager
 def _by_connection(conn_id: str) -> Iterator[Client]:
     # Without this, Airflow treats the process as a task and does not read connections from its database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    with _without_airflow_talking():
+    with _quiet_airflow():
         from airflow.providers.common.compat.sdk import AirflowException
 
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
@@ -120,7 +120,7 @@ def _by_connection(conn_id: str) -> Iterator[Client]:
 
 
 @contextmanager
-def _without_airflow_talking() -> Iterator[None]:
+def _quiet_airflow() -> Iterator[None]:
     """Suppress logs and warnings of Airflow 3.1 during its initialization, to keep the command's output readable."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
@@ -137,10 +137,10 @@ def _without_airflow_talking() -> Iterator[None]:
 
 
 @contextmanager
-def _by_address(options: argparse.Namespace) -> Iterator[Client]:
+def _by_url(options: argparse.Namespace) -> Iterator[Client]:
     key = os.environ.get(options.api_key_env, "").strip()
     if not key:
-        raise CommandError(f"the environment variable {options.api_key_env} does not hold an API key.")
+        raise CommandError(f"the environment variable {options.api_key_env} does not contain an API key.")
     from airflow_provider_datapipe.api.client import Client
     from airflow_provider_datapipe.api.settings import Settings
 
@@ -161,18 +161,18 @@ class Progress:
         self._counts: dict[str, int] = {}
         self._last = ""
 
-    def asked(self, name: str) -> None:
+    def count_request(self, name: str) -> None:
         """Count a request."""
         if self._last and name != self._last and not self._one_line:
             self._report_line()
         self._last = name
         self._counts[name] = self._counts.get(name, 0) + 1
-        if not self._one_line and self._counts[name] % _TELL_EVERY == 0:
+        if not self._one_line and self._counts[name] % _REPORT_EVERY == 0:
             self._report_line()
         if self._one_line and not self._quiet:
             print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 
-    def ended(self) -> None:
+    def finish(self) -> None:
         """Report the last count."""
         if self._last:
             self._report_line()

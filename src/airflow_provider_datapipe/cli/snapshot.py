@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     from airflow_provider_datapipe.pipelines.collect import collect
 
     if options.check and options.output == _STDOUT:
-        raise CommandError("--check compares with the file that --output names: name one.")
+        raise CommandError("--check requires --output with the file to compare.")
     with service_of(options) as service:
         snapshot = collect(service, with_sql=options.sql)
     _warn(snapshot)
@@ -52,8 +52,8 @@ def _warn(snapshot: Snapshot) -> None:
     for node in snapshot.nodes.values():
         if node.unresolved:
             reported = (
-                f"datapipe snapshot: {node.id} ({node.title}) names what is no stream or transform that the service "
-                f"lists: {', '.join(node.unresolved)}. It will not wait for that."
+                f"datapipe snapshot: {node.id} ({node.title}) refers to unknown streams or transforms: "
+                f"{', '.join(node.unresolved)}. It will not wait for them."
             )
             print(printable(reported), file=sys.stderr)
 
@@ -62,28 +62,28 @@ def _check(snapshot: Snapshot, path: Path) -> int:
     from airflow_provider_datapipe.pipelines.plan import printable
 
     try:
-        there = path.read_text(encoding="utf-8")
+        existing = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} can't be read: {error}.") from None
     now = snapshot.as_text()
-    if there == now:
+    if existing == now:
         return DONE
-    lines = difflib.unified_diff(there.splitlines(), now.splitlines(), str(path), "the service", lineterm="")
+    lines = difflib.unified_diff(existing.splitlines(), now.splitlines(), str(path), "the service", lineterm="")
     print(printable("\n".join(lines)))
     return DIFFERS
 
 
 COMMAND = Command(
     "snapshot",
-    "write what a service holds, and what reads what, into a JSON file that task groups are generated from",
+    "write the resources of a service and their dependencies to a JSON file, the source of generated task groups",
     (
         *OPTIONS,
-        Option.of("--output", metavar="FILE", default=_STDOUT, help="where to (default: the standard output)"),
-        Option.of("--sql", action="store_true", help="with the SQL of transforms"),
+        Option.of("--output", metavar="FILE", default=_STDOUT, help="output file (default: the standard output)"),
+        Option.of("--sql", action="store_true", help="include the SQL of transforms"),
         Option.of(
             "--check",
             action="store_true",
-            help="write nothing: show how the file differs from what the service holds now; exit status 3 if it does",
+            help="write nothing: show the differences between the file and the service; exit status 3 if there are any",
         ),
     ),
     run,

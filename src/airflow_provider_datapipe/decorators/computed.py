@@ -78,10 +78,10 @@ class ComputedOperator(DecoratedOperator):
         unknown = [repr(each) for each in returned if each not in self.computed]
         if unknown:
             known = ", ".join(self.computed)
-            raise TypeError(f"{name} has returned {', '.join(unknown)}, and may compute {known}")
+            raise TypeError(f"{name} must not return {', '.join(unknown)}; allowed are {known}")
         missing = [each for each in self._needed if each not in returned]
         if missing:
-            raise TypeError(f"{name} must return {', '.join(missing)}, too, or the decorator say it")
+            raise TypeError(f"{name} must also return {', '.join(missing)}, or the decorator must set it")
         return dict(returned)
 
 

@@ -36,7 +36,7 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
         sql = computed.get("sql_template")
         if not isinstance(sql, str) or not sql.strip():
             kind = "nothing" if not sql else type(sql).__name__
-            raise TypeError(f"{self.python_callable.__name__} must return SQL, as text, and has returned {kind}")
+            raise TypeError(f"{self.python_callable.__name__} must return SQL as text, not {kind}")
         return computed
 
     def _render_computed(self, context: Context, computed: Mapping[str, Any]) -> None:
@@ -45,8 +45,8 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
         self._do_render_template_fields(self, fields, context, self.get_template_env(), set())
         self._known = {name: getattr(self, name) for name in computed}
 
-    async def _begin(self) -> Batch:
-        batch = await super()._begin()
+    async def _create_batch(self) -> Batch:
+        batch = await super()._create_batch()
         # Trigger arguments are JSON. Decimals and dates become text, as in the comparison.
         batch.note["computed"] = {
             name: value if isinstance(value, str | int | float | None) else str(value)

@@ -26,9 +26,7 @@ class RequestDecoratedOperator(ComputedOperator, DatapipeOperator):
             # For an endpoint without arguments, the function can return None.
             arguments = {} if returned is None else returned
             if not isinstance(arguments, Mapping):
-                raise TypeError(
-                    f"{name} must return the arguments of {self.endpoint}, and not {type(returned).__name__}"
-                )
+                raise TypeError(f"{name} must return the arguments of {self.endpoint}, not {type(returned).__name__}")
             return {"arguments": dict(arguments)}
         if isinstance(returned, str):
             return {"endpoint": returned, "arguments": {}}
@@ -37,8 +35,8 @@ class RequestDecoratedOperator(ComputedOperator, DatapipeOperator):
         if isinstance(returned, Mapping):
             return self._several(returned)
         raise TypeError(
-            f"{name} must return the name of an endpoint and its arguments, and not {type(returned).__name__}; or name "
-            "the endpoint in the decorator, and have it return the arguments"
+            f"{name} must return the name of an endpoint and its arguments, not {type(returned).__name__}; or set "
+            "the endpoint in the decorator, and return the arguments"
         )
 
 

@@ -27,7 +27,7 @@ class WebhookDecoratedOperator(ComputedOperator, WebhookIngestOperator):
         records = list(returned) if isinstance(returned, Iterator) else returned
         if isinstance(records, str | bytes) or not isinstance(records, Mapping | Sequence):
             name = self.python_callable.__name__
-            raise TypeError(f"{name} must return an object or a list of objects, and not {type(records).__name__}")
+            raise TypeError(f"{name} must return an object or a list of objects, not {type(records).__name__}")
         return {"records": records}
 
 

@@ -84,7 +84,7 @@ def read_extra(connection: AirflowConnection) -> ConnectionExtra:
     known = ConnectionExtra.model_fields
     for name in given.keys() - known.keys():
         if near := difflib.get_close_matches(name, known, n=1):
-            log.warning("Connection %s: extra field %s is not known; was %s meant?", connection.conn_id, name, near[0])
+            log.warning("Connection %s: extra field %s is unknown. Did you mean %s?", connection.conn_id, name, near[0])
     try:
         return ConnectionExtra.model_validate(given)
     except ValidationError as error:

@@ -56,10 +56,10 @@ _TEST_LIMIT = 15.0
 _HINTS = {
     401: "Check the authentication of {connection}: the method, the header and the secret.",
     403: "Check the authentication of {connection}: the method, the header and the secret.",
-    404: "Check the host of {connection}, and the endpoint: each table has an address of its own.",
+    404: "Check the host of {connection}, and the endpoint: each table has its own address.",
     413: "Send less at a time: lower max_batch_bytes.",
     429: "Send less often.",
-    507: "The service has no room on its disk: make room there, then try again.",
+    507: "The disk of the service is full: free space there, then try again.",
 }
 _HINT_5XX = "The service has a problem; try again later."
 _BAD_REQUESTS = (400, 422)
@@ -71,7 +71,7 @@ _MESSAGES_OF_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], 
     ),
     (
         NotFoundError,
-        "No table has this address; credentials were not looked at. Where tasks give an endpoint, that is right. ",
+        "No table has this address, so the credentials were not checked. This is expected if tasks set an endpoint. ",
     ),
     ((RateLimitError, ServerError), "The service is there, but has a problem. "),
     ((ApiError, ProtocolError), "The response does not come from a webhook. "),
@@ -235,7 +235,7 @@ class WebhookIngestHook(HttpHook):
         response, text = self._answer(session, prepped_request)
         response._content = text  # noqa: SLF001 - it was read with limits of size and time
         # Masked, because callers may log it or return it as the result of their task.
-        response.reason = self._shown(response.reason or "")
+        response.reason = self._sanitized(response.reason or "")
         return response
 
     def _answer(
@@ -245,23 +245,23 @@ class WebhookIngestHook(HttpHook):
         options = session.merge_environment_settings(
             request.url, proxies=dict(session.proxies), stream=True, verify=session.verify, cert=None
         )
-        ends, mask = time.monotonic() + timeout, self._mask
+        deadline, mask = time.monotonic() + timeout, self._mask
         try:
             response = session.send(
                 request, timeout=(min(_CONNECT_LIMIT, 0.9 * timeout), timeout), allow_redirects=False, **options
             )
         except (RequestException, HTTPError) as error:
-            lost = self._lost(error, timeout)
+            failure = self._transport_error(error, timeout)
         else:
             with closing(response):
-                text = mask.in_json(_read(response, ends))
+                text = mask.in_json(_read(response, deadline))
             if httpx.codes.is_success(response.status_code):
                 return response, text
-            lost = self._refusal(response, text)
+            failure = self._refusal(response, text)
         # Raised outside the except block, because the error of a library may contain secrets.
-        raise lost
+        raise failure
 
-    def _lost(self, error: Exception, timeout: float) -> DatapipeError:
+    def _transport_error(self, error: Exception, timeout: float) -> DatapipeError:
         where, causes = self.settings.origin, list(_causes(error))
         advice = f"\nCheck the host of {self._connection_name}, and that the service is up."
         if untrusted := next((each for each in causes if isinstance(each, SSLCertVerificationError)), None):
@@ -271,34 +271,34 @@ class WebhookIngestHook(HttpHook):
             )
         sent = not any(isinstance(each, NewConnectionError | ConnectTimeout | ProxyError) for each in causes)
         if isinstance(error, Timeout):
-            how = f"within {timeout:g} s" if sent else "in time: there is no connection"
-            return RequestTimeoutError(f"The webhook at {where} gave no answer {how}.{advice}", sent=sent)
+            how = f"within {timeout:g} s" if sent else "in time: no connection was established"
+            return RequestTimeoutError(f"The webhook at {where} did not respond {how}.{advice}", sent=sent)
         # The innermost error has the message of the operating system.
         reasons = [each.strerror for each in causes if isinstance(each, OSError) and each.strerror]
-        reported = self._shown(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
-        return TransportError(f"The webhook at {where} gave no answer ({reported}).{advice}", sent=sent)
+        reported = self._sanitized(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
+        return TransportError(f"The webhook at {where} did not respond ({reported}).{advice}", sent=sent)
 
     def _refusal(self, response: requests.Response, text: bytes) -> DatapipeError:
         where, status = self.settings.origin, response.status_code
         if not httpx.codes.is_error(status):
             return ProtocolError(
                 f"The webhook at {where} answered {status}, and data was not accepted: redirects are not "
-                f"followed.\nSet the host of {self._connection_name} to the address that takes the data itself."
+                f"followed.\nSet the host of {self._connection_name} to the address that accepts the data."
             )
         hint = _HINTS.get(status, _HINT_5XX if httpx.codes.is_server_error(status) else "")
         hint = hint.format(connection=self._connection_name)
         reported = _json(text)
-        reason = self._shown(reported.get("message") or response.reason or "no reason").rstrip(".")
+        reason = self._sanitized(reported.get("message") or response.reason or "no reason").rstrip(".")
         return class_of_status(status)(
             f"The webhook at {where} answered {status}: {reason}.\n{hint}".rstrip(),
             status=status,
-            error_code=self._shown(reported["error_code"]) if reported.get("error_code") else None,
+            error_code=self._sanitized(reported["error_code"]) if reported.get("error_code") else None,
             retry_after=parse_retry_after(response.headers.get("retry-after"), now=time.time()),
         )
 
-    def _shown(self, said: object, longest: int = 500) -> str:
+    def _sanitized(self, text: object, longest: int = 500) -> str:
         """Return a text of the service on one line, without secrets that it may repeat."""
-        return one_line(str(said), secret=self._mask, longest=longest)
+        return one_line(str(text), secret=self._mask, longest=longest)
 
     @override
     def test_connection(self) -> tuple[bool, str]:
@@ -320,14 +320,14 @@ class WebhookIngestHook(HttpHook):
             return False, f"{reported}{error}"
         finally:
             self.close()
-        return False, f"The webhook at {self.settings.origin} took a body that is no JSON: is it the right address?"
+        return False, f"The webhook at {self.settings.origin} accepted a body of invalid JSON. Check the address."
 
 
-def _read(response: requests.Response, ends: float) -> bytes:
+def _read(response: requests.Response, deadline: float) -> bytes:
     """Read a response body with limits of size and time. Ignore errors, because the status code is sufficient."""
     body = bytearray()
     try:
-        while len(body) < _LONGEST_ANSWER and time.monotonic() < ends:
+        while len(body) < _LONGEST_ANSWER and time.monotonic() < deadline:
             piece = response.raw.read1(_AT_A_TIME)
             if not piece:
                 break

@@ -106,7 +106,7 @@ def webhook_settings(connection: WebhookConnection) -> WebhookSettings:
     try:
         url = base_url(connection)
         _check(url, allow_plain_http=extra.allow_plain_http)
-        _check_way(extra)
+        _check_transport(extra)
         authentication = authentication_of(
             extra.authentication,
             username=connection.login or "",
@@ -130,7 +130,7 @@ def address(settings: WebhookSettings, endpoint: str | None) -> str:
         return settings.url
     steps = unquote(endpoint.partition("?")[0]).split("/")
     if endpoint == "None" or _NO_PART.search(unquote(endpoint)) or not {".", ".."}.isdisjoint(steps):
-        raise ConfigurationError(f"The endpoint {endpoint!r} is not the rest of a table's address.")
+        raise ConfigurationError(f"The endpoint {endpoint!r} must be the end of a table's address, such as orders.")
     if "?" in settings.url:
         raise ConfigurationError("The connection's address has a query: no endpoint can follow it.")
     return f"{settings.url.rstrip('/')}/{endpoint.lstrip('/')}"
@@ -140,7 +140,7 @@ def _read_extra(connection: WebhookConnection) -> WebhookExtra:
     given, known = connection.extra_dejson, WebhookExtra.model_fields
     for name in given.keys() - known.keys():
         if near := difflib.get_close_matches(name, known, n=1):
-            log.warning("Connection %s: extra field %s is not known; was %s meant?", connection.conn_id, name, near[0])
+            log.warning("Connection %s: extra field %s is unknown. Did you mean %s?", connection.conn_id, name, near[0])
     try:
         return WebhookExtra.model_validate(given)
     except ValidationError as error:
@@ -150,7 +150,7 @@ def _read_extra(connection: WebhookConnection) -> WebhookExtra:
         raise ConfigurationError(f"Extra field {where}: {message}.\nCheck {named(connection.conn_id)}.") from None
 
 
-def _check_way(extra: WebhookExtra) -> None:
+def _check_transport(extra: WebhookExtra) -> None:
     """Raise if the proxy or the CA bundle is invalid, with a clearer error than that of requests."""
     if extra.proxy is not None and not is_proxy(extra.proxy):
         raise ConfigurationError("The proxy must be a URL such as http://proxy.example.com:3128.")
@@ -159,7 +159,7 @@ def _check_way(extra: WebhookExtra) -> None:
 
 
 def _check(address: str, *, allow_plain_http: bool) -> None:
-    """Raise if an address is no valid URL, or would expose secrets."""
+    """Raise if an address is not a valid URL, or would expose secrets."""
     try:
         url = httpx.URL(address)
         url.host.encode("idna")
@@ -168,7 +168,7 @@ def _check(address: str, *, allow_plain_http: bool) -> None:
     if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > _HIGHEST_PORT:
         raise ConfigurationError("The address must be a URL such as https://hooks.example.com/orders.")
     if url.userinfo or url.fragment:
-        raise ConfigurationError("The address must not hold a user or a fragment: set login and password.")
+        raise ConfigurationError("The address must not contain a user or a fragment: set login and password.")
     if url.scheme == "http" and url.host not in LOOPBACK and not allow_plain_http:
         raise ConfigurationError(
             f"Plain http to {url.host} would show data and credentials to the network: use https, or allow plain http "

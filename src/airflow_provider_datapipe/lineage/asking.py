@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Time budget for requests and timeout of one request, in seconds. Their sum is less than half of the limit of
 #: Airflow's OpenLineage provider (``[openlineage] execution_timeout``, 10 s).
-_PATIENCE = 2.5
+_TIME_BUDGET = 2.5
 _TIMEOUT = 2.0
 #: Maximum number of requests for one task or asset.
 _MOST_REQUESTS = 16
@@ -24,7 +24,7 @@ _MOST_REQUESTS = 16
 _LONGEST_EVENT = 10.0
 
 
-class EnoughError(DatapipeError):
+class LineageLimitError(DatapipeError):
     """A limit is reached: no more requests are sent for this event."""
 
 
@@ -35,8 +35,8 @@ class Budget:
     :param seconds: total duration of requests after which no further one starts.
     """
 
-    def __init__(self, seconds: float = _PATIENCE) -> None:
-        self.begun = time.monotonic()
+    def __init__(self, seconds: float = _TIME_BUDGET) -> None:
+        self.started = time.monotonic()
         self._left = seconds
 
     @property
@@ -48,7 +48,7 @@ class Budget:
         """Subtract the duration of a request."""
         self._left -= seconds
 
-    def give_up(self) -> None:
+    def stop(self) -> None:
         """Prevent further requests."""
         self._left = 0
 
@@ -65,12 +65,12 @@ def budget_of(conn_id: str, *, begins: bool) -> Budget:
     :param begins: True to start a new event. The task starts it; its assets are processed afterwards.
     """
     known = _budgets.get(conn_id)
-    if begins or known is None or time.monotonic() - known.begun > _LONGEST_EVENT:
+    if begins or known is None or time.monotonic() - known.started > _LONGEST_EVENT:
         known = _budgets[conn_id] = Budget()
     return known
 
 
-class Asker:
+class LineageClient:
     """
     Client that sends requests until a limit is reached.
 
@@ -87,7 +87,7 @@ class Asker:
         self._client = Client(replace(settings, timeout=timeout, retry=RetryPolicy(budget=0)))
         self._budget = budget or Budget()
         self._sent = 0
-        self._given_up = False
+        self._is_stopped = False
         #: The first error; None if there was none.
         self.problem: DatapipeError | None = None
 
@@ -98,28 +98,28 @@ class Asker:
         :param request: the request.
         :raises DatapipeError: if the request failed or was not sent because a limit is reached.
         """
-        if self._given_up:
-            raise EnoughError("the service failed before")
+        if self._is_stopped:
+            raise LineageLimitError("an earlier request failed")
         try:
             if self._sent >= _MOST_REQUESTS:
-                raise EnoughError(f"there are more things than {_MOST_REQUESTS} requests show")
+                raise LineageLimitError(f"the limit of {_MOST_REQUESTS} requests was reached")
             if self._budget.is_spent:
-                raise EnoughError("the service is slow")
+                raise LineageLimitError("the time limit for requests was reached")
             self._sent += 1
             return self._timed(request)
         except DatapipeError as error:
             if isinstance(error, TransportError):
-                self._budget.give_up()
+                self._budget.stop()
             self.problem = self.problem or error
-            self._given_up = not (isinstance(error, ApiError) and error.status in (400, 404, 422))
+            self._is_stopped = not (isinstance(error, ApiError) and error.status in (400, 404, 422))
             raise
 
     def _timed(self, request: Request[Any]) -> Any:
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             return self._client.send(request)
         finally:
-            self._budget.spend(time.monotonic() - begun)
+            self._budget.spend(time.monotonic() - started)
 
     def close(self) -> None:
         """Close the connections."""

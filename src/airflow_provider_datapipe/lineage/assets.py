@@ -34,7 +34,7 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: Any) -> Dataset 
         return _dataset_of(asset)
     except Exception:
         # The listener does not catch errors: the whole event of the task would be lost.
-        log.warning("OpenLineage is not told which dataset %s is.", asset.uri, exc_info=True)
+        log.warning("Cannot report the dataset of %s to OpenLineage.", asset.uri, exc_info=True)
         return None
 
 

@@ -75,7 +75,7 @@ async def lineage_of(work: Work, naming: Naming) -> Lineage:
     :param work: the work of the task.
     :param naming: naming rules for datasets.
     """
-    return await _Collecting(work, naming).everything()
+    return await _Collector(work, naming).collect()
 
 
 async def attempt(flow: Flow[T], otherwise: U) -> T | U:
@@ -86,35 +86,35 @@ async def attempt(flow: Flow[T], otherwise: U) -> T | U:
         return otherwise
 
 
-class _Collecting:
+class _Collector:
     def __init__(self, work: Work, naming: Naming) -> None:
         self._work = work
         self._naming = naming
         self._found = Lineage(runs=list((work.results or {}).values()))
         self._available: tuple[Reference, ...] | None = None
 
-    async def everything(self) -> Lineage:
+    async def collect(self) -> Lineage:
         if self._work.kind == "elt_stream":
-            await self._streams()
+            await self._add_elt_streams()
         elif self._work.kind == "transform" and self._work.targets:
-            await self._transforms()
+            await self._add_transforms()
         elif self._work.queries:
-            await self._queries()
+            await self._add_queries()
         elif self._work.kind == "reverse_etl":
             for target in self._work.targets:
-                await attempt(self._reverse_etl(target.resource_id), None)
+                await attempt(self._add_reverse_etl(target.resource_id), None)
         elif self._work.kind == "orchestration":
             for target in self._work.targets:
-                await self._orchestration(target.resource_id)
+                await self._add_orchestration(target.resource_id)
         return self._found
 
-    async def _first(self, request: Request[Page[T]], otherwise: Iterable[U]) -> Sequence[T | U]:
+    async def _read_first(self, request: Request[Page[T]], otherwise: Iterable[U]) -> Sequence[T | U]:
         """Return the first items of a list, and record a problem if the list may be longer."""
         found = await attempt(list_all(request, limit=_MOST_LISTED), None)
         if found is None:
             return list(otherwise)
         if len(found) == _MOST_LISTED:
-            self._found.problem = f"of {request.label}, the first {_MOST_LISTED} things are looked at"
+            self._found.problem = f"only the first {_MOST_LISTED} items of {request.label} were read"
         return found
 
     async def _references(self) -> tuple[Reference, ...]:
@@ -129,7 +129,7 @@ class _Collecting:
 
     # --- ELT
 
-    async def _streams(self) -> None:
+    async def _add_elt_streams(self) -> None:
         by_sync: dict[str, list[RunTarget]] = {}
         for target in self._work.targets:
             known = target if target.sync_id else (await attempt(self._stream(target), None))
@@ -138,13 +138,13 @@ class _Collecting:
         for sync_id, targets in by_sync.items():
             sync = await attempt(send(elt_syncs.get(sync_id)), None)
             if sync is not None:
-                self._loads(sync, {each.name: self._work.rows(each.resource_id) for each in targets})
+                self._add_streams(sync, {each.name: self._work.rows(each.resource_id) for each in targets})
 
     async def _stream(self, target: RunTarget) -> RunTarget:
         found = await send(elt_streams.get(target.resource_id))
         return replace(target, name=found.name, sync_id=found.elt_sync_id)
 
-    def _loads(self, sync: EltSync, rows: Mapping[str, int | None]) -> None:
+    def _add_streams(self, sync: EltSync, rows: Mapping[str, int | None]) -> None:
         """
         Add the source and the table of each stream of a sync.
 
@@ -158,7 +158,7 @@ class _Collecting:
 
     # --- Transforms
 
-    async def _transforms(self) -> None:
+    async def _add_transforms(self) -> None:
         targets = self._work.targets
         listed: dict[str, Transform] = {}
         if len(targets) > _MANY:
@@ -170,14 +170,14 @@ class _Collecting:
                 # The transform may be beyond the limit of the list.
                 transform = await attempt(send(transforms.get(target.resource_id)), None)
             if transform is not None:
-                await self._transform(
+                await self._add_transform(
                     transform,
                     is_alone=len(targets) == 1,
                     version=self._work.version if len(targets) <= _FEW else None,
                     is_moving=not self._work.is_over and _is_moved(transform, target.options),
                 )
 
-    async def _transform(
+    async def _add_transform(
         self, transform: Transform, *, is_alone: bool, version: str | None, is_moving: bool = False
     ) -> None:
         """
@@ -220,7 +220,7 @@ class _Collecting:
 
     # --- Queries
 
-    async def _queries(self) -> None:
+    async def _add_queries(self) -> None:
         queries = self._work.queries
         available = (await self._references()) if any(_READS.search(sql) for sql in queries) else ()
         places = places_of(available)
@@ -237,14 +237,16 @@ class _Collecting:
 
     # --- Reverse ETL
 
-    async def _reverse_etl(self, sync_id: str) -> None:
+    async def _add_reverse_etl(self, sync_id: str) -> None:
         sync = await send(reverse_etl_syncs.get(sync_id))
         transform = None
         if sync.source_type != _RAW_VIEW:
             transform = await attempt(send(transforms.get(sync.transform_id or sync.source_id)), None)
-        await self._sends(sync, transform, rows=self._work.rows(sync_id))
+        await self._add_reverse_etl_sync(sync, transform, rows=self._work.rows(sync_id))
 
-    async def _sends(self, sync: ReverseEtlSync, transform: Transform | None, *, rows: int | None) -> None:
+    async def _add_reverse_etl_sync(
+        self, sync: ReverseEtlSync, transform: Transform | None, *, rows: int | None
+    ) -> None:
         """
         Add the source and the destination of a reverse ETL sync.
 
@@ -259,7 +261,7 @@ class _Collecting:
             place = place_of_transform(transform.folder_path, transform.name, await self._references())
         source = None if place is None else self._naming.table(place)
         mappings = () if sync.operation is None else sync.operation.mappings
-        there = Dataset(
+        destination = Dataset(
             self._naming.external(sync.destination_connection_id, sync.object_type_id),
             tuple(Column(each.destination_property_id) for each in mappings),
             # The column lineage follows from the mappings, without parsing SQL.
@@ -267,28 +269,28 @@ class _Collecting:
             rows,
             sync.destination_integration_id,
         )
-        self._found.add([] if source is None else [Dataset(source)], [there])
+        self._found.add([] if source is None else [Dataset(source)], [destination])
 
     # --- Orchestrations
 
-    async def _orchestration(self, orchestration_id: str) -> None:
+    async def _add_orchestration(self, orchestration_id: str) -> None:
         """Add all resources that are attached to an orchestration."""
-        syncs = await self._first(elt_syncs.list_(), [])
-        models = {each.id: each for each in await self._first(transforms.list_(), [])}
-        sendings = await self._first(reverse_etl_syncs.list_(), [])
+        syncs = await self._read_first(elt_syncs.list_(), [])
+        models = {each.id: each for each in await self._read_first(transforms.list_(), [])}
+        sendings = await self._read_first(reverse_etl_syncs.list_(), [])
         # ELT syncs come last: they need no further requests, and the request limit may be reached.
         for sending in sendings:
             if sending.orchestration_workflow_id == orchestration_id:
                 read = models.get(sending.transform_id or sending.source_id)
-                await self._sends(sending, read, rows=None)
+                await self._add_reverse_etl_sync(sending, read, rows=None)
         built = [each for each in models.values() if each.orchestration_workflow_id == orchestration_id]
         for model in built:
             version = PUBLISHED if len(built) <= _FEW else None
-            await self._transform(model, is_alone=False, version=version)
+            await self._add_transform(model, is_alone=False, version=version)
         for sync in syncs:
             if sync.orchestration_workflow_id == orchestration_id:
-                streams = await self._first(elt_streams.list_(elt_sync_id=sync.id), sync.source_streams or ())
-                self._loads(sync, {stream.name: None for stream in streams})
+                streams = await self._read_first(elt_streams.list_(elt_sync_id=sync.id), sync.source_streams or ())
+                self._add_streams(sync, {stream.name: None for stream in streams})
 
 
 def _is_moved(transform: Transform, options: Mapping[str, str]) -> bool:

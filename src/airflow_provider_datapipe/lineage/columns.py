@@ -23,7 +23,7 @@ _STAR = "*"
 _LONGEST = 50_000
 _MOST_COLUMNS = 300
 #: Time limit for column lineage, in seconds. Some queries, such as those with hundreds of unions, take much longer.
-_PATIENCE = 1.0
+_TIME_LIMIT = 1.0
 #: Prefix of the schema name that replaces a reference while SQL is parsed.
 _SCHEMA = "datapipe_reference_"
 #: Suffix that a service adds to duplicate column names.
@@ -50,7 +50,7 @@ def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> C
     tables = _Tables(places)
     try:
         query = parse_one(replace_tags(sql, tables.names.get), read="duckdb")
-        if _is_by_other_names(query):
+        if _cannot_be_traced(query):
             return {}
         with _quiet():
             # Do not trim the SELECT of each node to its column: every node would be a copy of the statement.
@@ -59,16 +59,16 @@ def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> C
     except (SqlglotError, RecursionError, TimeoutError, ValueError, TypeError, LookupError, AttributeError):
         # Other SQL dialect, unsupported syntax, or time limit exceeded.
         return {}
-    star = _behind_the_star(query, tables)
-    reported: Columns = {}
+    star = _table_of_star(query, tables)
+    found_columns: Columns = {}
     for column in columns:
         origins = known.get(column, known.get(column.lower()))
         if origins is None and star is not None and _NUMBER.sub("", column).lower() not in known:
             # A column that is not named explicitly comes from the star.
             origins = [(star, column)]
         if origins:
-            reported[column] = origins
-    return reported
+            found_columns[column] = origins
+    return found_columns
 
 
 class _Tables:
@@ -110,16 +110,16 @@ def _quiet() -> Iterator[None]:
 
 def _limit() -> Callable[[Any], None]:
     """Return a callback for the parser's steps that raises TimeoutError after the time limit."""
-    ends = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _TIME_LIMIT
 
     def check(_: Any) -> None:
-        if time.monotonic() > ends:
-            raise TimeoutError("columns are not followed further")
+        if time.monotonic() > deadline:
+            raise TimeoutError("the time limit for column lineage was reached")
 
     return check
 
 
-def _is_by_other_names(query: Any) -> bool:
+def _cannot_be_traced(query: Any) -> bool:
     """Return True for PIVOT and set operations BY NAME, which the parser does not trace."""
     from sqlglot import exp
 
@@ -142,7 +142,7 @@ def _origins(node: Any, tables: _Tables) -> list[tuple[str, str]]:
     return sorted(set(found))
 
 
-def _behind_the_star(query: Any, tables: _Tables) -> str | None:
+def _table_of_star(query: Any, tables: _Tables) -> str | None:
     """Return the table of a query's only star, if the star passes its columns through unchanged."""
     from sqlglot import exp
 

@@ -104,8 +104,8 @@ def operator_lineage(lineage: Lineage, service: str) -> OperatorLineage[Any, Any
 
 
 def _run(result: RunResult) -> dict[str, Any]:
-    reported: Iterable[tuple[str, Any]] = ((name, result.get(key)) for key, name in _OF_A_RUN.items())
-    return {name: value for name, value in reported if value is not None}
+    fields: Iterable[tuple[str, Any]] = ((name, result.get(key)) for key, name in _OF_A_RUN.items())
+    return {name: value for name, value in fields if value is not None}
 
 
 def _facets(dataset: Dataset) -> dict[str, DatasetFacet]:

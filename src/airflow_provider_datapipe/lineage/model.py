@@ -68,10 +68,10 @@ class Lineage:
         self.inputs = [each for each in [*self.inputs, *_new(inputs, self.inputs)] if each.name not in written]
 
 
-def _new(those: Iterable[Dataset], there: Iterable[Dataset]) -> list[Dataset]:
-    names = {each.name for each in there}
+def _new(datasets: Iterable[Dataset], known: Iterable[Dataset]) -> list[Dataset]:
+    names = {each.name for each in known}
     found: dict[Name, Dataset] = {}
-    for each in those:
+    for each in datasets:
         if each.name not in names:
             found.setdefault(each.name, each)
     return list(found.values())

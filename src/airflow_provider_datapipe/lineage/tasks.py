@@ -15,7 +15,7 @@ from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.flows import Flow, run_blocking
 from airflow_provider_datapipe.hooks.connection import settings_of
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-from airflow_provider_datapipe.lineage.asking import Asker, Budget, budget_of
+from airflow_provider_datapipe.lineage.asking import Budget, LineageClient, budget_of
 from airflow_provider_datapipe.lineage.collect import PUBLISHED, Work, lineage_of
 from airflow_provider_datapipe.lineage.facets import operator_lineage
 from airflow_provider_datapipe.lineage.names import Naming
@@ -69,17 +69,17 @@ def lineage_of_task(task: TaskOfRuns, budget: Budget | None = None) -> OperatorL
         connection: Any = hook.get_connection(task.conn_id)
         settings = settings_of(connection, hook.extra)
         naming = naming_of(settings, connection.extra_dejson)
-        asker = Asker(settings, budget or budget_of(task.conn_id, begins=True))
+        client = LineageClient(settings, budget or budget_of(task.conn_id, begins=True))
     except (DatapipeError, AirflowNotFoundException) as error:
-        log.warning("OpenLineage is told nothing of what this task reads and writes: %s", error)
+        log.warning("Cannot report the inputs and outputs of this task to OpenLineage: %s", error)
         return None
     try:
-        work = run_blocking(_work(task), asker.send, _no_pause)
-        lineage = run_blocking(lineage_of(work, naming), asker.send, _no_pause)
+        work = run_blocking(_work(task), client.send, _no_pause)
+        lineage = run_blocking(lineage_of(work, naming), client.send, _no_pause)
     finally:
-        asker.close()
-    if problem := asker.problem or lineage.problem:
-        log.warning("OpenLineage is not told all of what this task reads and writes: %s", problem)
+        client.close()
+    if problem := client.problem or lineage.problem:
+        log.warning("The inputs and outputs of this task are reported incompletely to OpenLineage: %s", problem)
     return operator_lineage(lineage, naming.service)
 
 
@@ -94,7 +94,7 @@ def naming_of(settings: Settings, extra: Mapping[str, Any]) -> Naming:
     try:
         return Naming.of(netloc, extra.get(WAREHOUSE) or None)
     except ValueError as error:
-        log.warning("The connection's extra field is not used: %s", error)
+        log.warning("Ignoring an extra field of the connection: %s", error)
         return Naming.of(netloc)
 
 
@@ -104,9 +104,9 @@ async def _work(task: TaskOfRuns) -> Work:
     queries: tuple[str, ...] = ()
     # The task itself reports invalid arguments.
     with suppress(ValueError, TypeError, AttributeError):
-        given: Iterable[Any] = task.queries().values()
+        queries_of_task: Iterable[Any] = task.queries().values()
         # Decorated functions compute their queries later, when the task runs.
-        queries = tuple(sql for sql in given if isinstance(sql, str) and sql)
+        queries = tuple(sql for sql in queries_of_task if isinstance(sql, str) and sql)
     if batch is None:
         found: list[RunTarget] = []
         with suppress(DatapipeError, ValueError, TypeError):
@@ -114,7 +114,7 @@ async def _work(task: TaskOfRuns) -> Work:
         return Work(task.kind, found, {}, queries, task.version)
     known = [*(end.reference for end in batch.ended), *batch.waiting]
     targets = {each.resource_id: RunTarget(each.resource_id, each.name, sync_id=each.sync_id) for each in known}
-    targets |= {each.resource_id: each for each in [*batch.queued, *(one.target for one in batch.blocked)]}
+    targets |= {each.resource_id: each for each in [*batch.queued, *(blocked.target for blocked in batch.blocked)]}
     if not targets and (transform_id := batch.note.get("transform_id")) and not _is_draft(batch):
         # The deployment had nothing to build.
         targets[transform_id] = RunTarget(transform_id, transform_id)

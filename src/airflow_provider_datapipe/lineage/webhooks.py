@@ -38,7 +38,7 @@ def lineage_of_delivery(
         # The namespace has no path, because the URL may be the only credential.
         netloc = httpx.URL(WebhookIngestHook(conn_id).settings.origin).netloc.decode("ascii")
     except (DatapipeError, AirflowNotFoundException) as error:
-        log.warning("OpenLineage is told nothing of what this task reads and writes: %s", error)
+        log.warning("Cannot report the inputs and outputs of this task to OpenLineage: %s", error)
         return None
     service = f"{SCHEME}://{netloc}"
     rows = None if accepted is None else accepted["records"] if accepted["rows"] is None else accepted["rows"]

@@ -93,7 +93,7 @@ def failure_of(context: Any, *, show_records: int = 3) -> Failure:
         # The task instance of such a context is the one that ended last. It may have succeeded.
         return Failure(_what(context), _safe(error, _LONGEST_ERROR))
     task, instance = context.get("task"), context.get("ti")
-    batch: Batch | None = getattr(task, "_under_way", None)
+    batch: Batch | None = getattr(task, "_batch", None)
     records = [record for end in (batch.ended if batch else ()) for record in end.records]
     if records and not show_records:
         error = _without_quotes(error, batch)
@@ -129,7 +129,7 @@ def report_of(context: Any, *, show_records: int = 3) -> Failure:
     try:
         return failure_of(context, show_records=show_records)
     except Exception as error:  # noqa: BLE001 - send the notification even if facts are missing
-        return Failure("A task", f"What it was could not be found out ({type(error).__name__}): see its log.")
+        return Failure("A task", f"Its details could not be read ({type(error).__name__}): see its log.")
 
 
 def _what(context: Any) -> str:
@@ -171,10 +171,10 @@ def _error_of(context: Any) -> str:
 
 def _runs(batch: Batch | None, instance: Any) -> Iterator[str]:
     """Yield a line for each failed run, from the task if it ran in this process, else from its XComs."""
-    reported = list(_batch_lines(batch) if batch is not None else _result_lines(_pulled(instance, "return_value")))
-    yield from reported[:_MOST_RUNS]
-    if len(reported) > _MOST_RUNS:
-        yield f"... and {len(reported) - _MOST_RUNS} more."
+    lines = list(_batch_lines(batch) if batch is not None else _result_lines(_pulled(instance, "return_value")))
+    yield from lines[:_MOST_RUNS]
+    if len(lines) > _MOST_RUNS:
+        yield f"... and {len(lines) - _MOST_RUNS} more."
 
 
 def _batch_lines(batch: Batch) -> Iterator[str]:

@@ -75,7 +75,7 @@ class DatapipeFailureNotifier(BaseNotifier):
         try:
             super().__call__(*args)
         except Exception as error:  # noqa: BLE001 - an error of the notifier must not cause another failure
-            self._give_up(error)
+            self._log_error(error)
 
     def __await__(self) -> Generator[Any, None, None]:
         """Send the notification on an event loop."""
@@ -89,17 +89,17 @@ class DatapipeFailureNotifier(BaseNotifier):
         """
         from airflow.sdk import BaseHook
 
-        known = self._known(context)
+        enriched = self._with_failure(context)
         if self.http_conn_id is not None:
             try:
-                self._post(BaseHook.get_connection(self.http_conn_id), known)
+                self._post(BaseHook.get_connection(self.http_conn_id), enriched)
             except Exception as error:  # noqa: BLE001 - still call the other notifier
-                self._give_up(error)
+                self._log_error(error)
         try:
             if self.notifier is not None:
-                self.notifier(known)
+                self.notifier(enriched)
         except Exception as error:  # noqa: BLE001 - as in __call__
-            self._give_up(error)
+            self._log_error(error)
 
     async def async_notify(self, context: Context) -> None:
         """
@@ -109,37 +109,39 @@ class DatapipeFailureNotifier(BaseNotifier):
         """
         from airflow.sdk import BaseHook
 
-        known = await asyncio.to_thread(self._known, context)
+        enriched = await asyncio.to_thread(self._with_failure, context)
         if self.http_conn_id is not None:
             try:
                 connection = await BaseHook.aget_connection(self.http_conn_id)
-                await asyncio.to_thread(self._post, connection, known)
+                await asyncio.to_thread(self._post, connection, enriched)
             except Exception as error:  # noqa: BLE001 - as above
-                self._give_up(error)
+                self._log_error(error)
         try:
-            await self._hand_on(known)
+            await self._call_notifier(enriched)
         except Exception as error:  # noqa: BLE001 - as in __call__
-            self._give_up(error)
+            self._log_error(error)
 
-    async def _hand_on(self, known: dict[str, Any]) -> None:
+    async def _call_notifier(self, enriched: dict[str, Any]) -> None:
         other = self.notifier
         if isinstance(other, BaseNotifier) and type(other).async_notify is not BaseNotifier.async_notify:
-            other.context = cast("Context", known)
+            other.context = cast("Context", enriched)
             await other
         elif other is not None:
-            await asyncio.to_thread(other, known)
+            await asyncio.to_thread(other, enriched)
 
-    def _known(self, context: Any) -> dict[str, Any]:
+    def _with_failure(self, context: Any) -> dict[str, Any]:
         """Return the context with the facts about the failure."""
         return {**context, _NAME: report_of(context, show_records=self.show_records)}
 
-    def _post(self, connection: Connection, known: dict[str, Any]) -> None:
+    def _post(self, connection: Connection, enriched: dict[str, Any]) -> None:
         from airflow_provider_datapipe.notifications.post import post
 
-        environment = self.get_template_env(dag=known.get("dag"))
-        post(connection, self.endpoint, self.render_template(self.body, cast("Any", known), environment), self.timeout)
+        environment = self.get_template_env(dag=enriched.get("dag"))
+        post(
+            connection, self.endpoint, self.render_template(self.body, cast("Any", enriched), environment), self.timeout
+        )
 
-    def _give_up(self, error: Exception) -> None:
+    def _log_error(self, error: Exception) -> None:
         # The messages of other errors may contain secrets.
         from airflow_provider_datapipe.notifications.post import NotPostedError
 

@@ -14,7 +14,7 @@ from airflow.sdk import BaseOperator
 from airflow_provider_datapipe.arguments import CheckedArguments, Duration, check_range, seconds
 from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, MapLabel, address_of, show_link
 
-# The only difference between versions here. common.compat would cost each DAG file three more modules.
+# Only the import path depends on the version of Airflow. Importing common.compat would load three more modules.
 try:
     from airflow.sdk.configuration import conf
 except ModuleNotFoundError:  # before Airflow 3.2
@@ -22,8 +22,6 @@ except ModuleNotFoundError:  # before Airflow 3.2
 
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import Context
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 DEFERRABLE: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
 
 
-def keep_result(task: Any, context: Context, result: Any) -> None:
+def push_result(task: Any, context: Context, result: Any) -> None:
     """
     Store the result of a task that fails, for downstream tasks.
 
@@ -49,23 +47,6 @@ def keep_result(task: Any, context: Context, result: Any) -> None:
     """
     if task.do_xcom_push and "ti" in context:
         context["ti"].xcom_push(key="return_value", value=result)
-
-
-def place_of(task: Any, path: str, *, is_folder: bool) -> Path:
-    """
-    Return the path of a file or folder, relative to the folder of the DAG file or the DAG's ``template_searchpath``.
-
-    :param task: the operator.
-    :param path: the path in the DAG file. Absolute paths and paths that are not found are returned unchanged.
-    :param is_folder: True for a folder, False for a file.
-    """
-    from pathlib import Path
-
-    given = Path(path)
-    dag = task.get_dag()
-    above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
-    places = [Path(each) / given for each in above]
-    return next((place for place in places if (place.is_dir() if is_folder else place.is_file())), given)
 
 
 def deadline_of(task: Any, context: Context, timeout: float) -> float:
@@ -143,14 +124,14 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         self.poll_interval = poll_interval
         self.timeout = timeout
         self.if_running = if_running
-        # ``on_kill`` is the name of Airflow's method.
+        # Not ``self.on_kill``, which is a method of Airflow's operators.
         self.kill_policy = on_kill
         self.deferrable = deferrable
         self.defer_after = defer_after
         self.emit_assets = emit_assets
-        self._under_way: Batch | None = None
+        self._batch: Batch | None = None
         self._failure: Exception | None = None
-        self._instance: Any = None
+        self._task_instance: Any = None
         self._timed_out = False
         check_range("poll_interval", poll_interval)
         check_range("timeout", timeout)
@@ -164,11 +145,11 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         :raises ValueError: if an argument has a wrong form.
         """
         mapped: OperatorPartial = super().partial(**kwargs)
-        # Airflow applies the defaults of a DAG or a group to its own arguments only.
+        # Airflow applies the default_args of a DAG or a task group only when the mapped task runs.
         above = [place.default_args for name in ("dag", "task_group") if (place := mapped.kwargs.get(name))]
         all_given = (*above, kwargs.get("default_args") or {}, kwargs)
-        said = [given["emit_assets"] for given in all_given if "emit_assets" in given]
-        if cls.asset_kind is not None and said and said[-1]:
+        settings = [given["emit_assets"] for given in all_given if "emit_assets" in given]
+        if cls.asset_kind is not None and settings and settings[-1]:
             from airflow_provider_datapipe.assets import declared
 
             mapped.kwargs["outlets"] = declared(cls.asset_kind, None, None, mapped.kwargs.get("outlets") or ())
@@ -187,18 +168,18 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         hook = self._hook()
         try:
             if self.deferrable:
-                # A wrong setting fails the task before it starts a run.
+                # Raise for an invalid setting before a run is started.
                 self._defer_after_setting(hook)
-            # Before the first request, so that a task has its link also if the service is down.
-            show_link(self, context, address_of(hook.page_template, *self._given_page()))
+            # Show the link before the first request, so that the task has it even if the service is down.
+            show_link(self, context, address_of(hook.page_template, *self._page_of_arguments()))
             began = time.monotonic()
-            batch = hook.run(self._begin())
+            batch = hook.run(self._create_batch())
             if batch.at_a_time is not None:
                 batch.queued = hook.run(resumable_first(KINDS[batch.kind], batch.queued, task_state_of(context)))
-            return self._proceed(context, hook, batch, self._policy(context, hook), began)
+            return self._run_until_finished(context, hook, batch, self._policy(context, hook), began)
         except Exception:
             if not hasattr(self, ADDRESS):
-                show_link(self, context, address_of(hook.named_pages, *self._given_page()))
+                show_link(self, context, address_of(hook.named_pages, *self._page_of_arguments()))
             raise
         finally:
             hook.close()
@@ -217,16 +198,18 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         check_event(event)
         hook = self._hook()
         try:
-            return self._proceed(context, hook, Batch.from_dict(event["batch"]), WaitPolicy.from_dict(event["policy"]))
+            return self._run_until_finished(
+                context, hook, Batch.from_dict(event["batch"]), WaitPolicy.from_dict(event["policy"])
+            )
         finally:
             hook.close()
 
-    def _begin(self) -> Flow[Batch]:
-        """Return the runs to start."""
+    def _create_batch(self) -> Flow[Batch]:
+        """Return a batch with the runs to start."""
         raise NotImplementedError
 
     def _declare_assets(self) -> None:
-        """Add the refreshed resource to the outlets. Each class calls this when the argument with its ID is set."""
+        """Add the asset of the resource to the outlets. Subclasses call this after they have set their arguments."""
         if self.asset_kind is not None and self.emit_assets:
             from airflow_provider_datapipe.assets import declared
 
@@ -240,29 +223,29 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
 
             report(self.outlets, context["outlet_events"], self.datapipe_conn_id, result)
 
-    def _given_page(self) -> tuple[str, str | None]:
+    def _page_of_arguments(self) -> tuple[str, str | None]:
         """Return kind and ID of the page that the arguments name; the ID is None if they name none."""
         return self.asset_kind or self.kind, self.asset_argument and getattr(self, self.asset_argument)
 
-    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+    def _page_of_batch(self, batch: Batch) -> tuple[str, str | None]:
         """Return kind and ID of the resource that the task links to."""
         return self.kind, next((each.resource_id for each in batch.resources), None)
 
     def _show_links(self, context: Context, hook: DatapipeHook, batch: Batch) -> None:
         """Show the link to the resource of the task, with the run as soon as it is known."""
-        run_id = next((each.run_id for each in batch.references), None) if self._alone else None
-        show_link(self, context, address_of(hook.page_template, *self._works_on(batch), run_id))
+        run_id = next((each.run_id for each in batch.references), None) if self._has_single_run else None
+        show_link(self, context, address_of(hook.page_template, *self._page_of_batch(batch), run_id))
 
-    async def _go_on(self, batch: Batch) -> None:
-        """Do further work when all runs have ended. It can queue further runs."""
+    async def _after_runs(self, batch: Batch) -> None:
+        """Continue after all runs have ended. Subclasses can queue further runs here."""
 
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
         """Return the result, and the error that fails the task, if there is one."""
         raise NotImplementedError
 
     @property
-    def _alone(self) -> bool:
-        """True if the task has one run, whose errors are those of the task."""
+    def _has_single_run(self) -> bool:
+        """True if the task has exactly one run, whose error the task raises."""
         return True
 
     def _hook(self) -> DatapipeHook:
@@ -286,12 +269,12 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         """Log where to find the run, which continues. Disable its sync if ``on_kill`` is ``disable``."""
         from airflow_provider_datapipe.runs.stop import stop
 
-        if self._under_way is None:
+        if self._batch is None:
             return
         hook = self._hook()
         try:
             disable = self.kill_policy == "disable" and self._is_stopped_for_good()
-            for line in hook.run(stop(self._under_way, disable=disable)):
+            for line in hook.run(stop(self._batch, disable=disable)):
                 self.log.warning(line)
         finally:
             hook.close()
@@ -301,10 +284,10 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         from airflow_provider_datapipe.triggers.stopped import is_ended
 
         try:
-            return self._timed_out or is_ended(self._instance)
+            return self._timed_out or is_ended(self._task_instance)
         except Exception:
-            # Users notice a sync that was disabled by mistake, but not one that runs on by mistake.
-            self.log.exception("Airflow did not answer whether a user ended this task. It is treated as ended.")
+            # A sync that was disabled by mistake is noticed, a sync that stays enabled by mistake is not.
+            self.log.exception("The state of this task cannot be read from Airflow. It is treated as ended by a user.")
             return True
 
     @property
@@ -322,9 +305,9 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         """Return the inputs and outputs of the task for OpenLineage."""
         from airflow_provider_datapipe.lineage.tasks import TaskOfRuns, lineage_of_task
 
-        # Includes the runs as soon as the task has started them in this process.
+        # After the start of the runs, the batch contains them.
         finding = self._lineage_targets, self._lineage_queries, self._lineage_version()
-        return lineage_of_task(TaskOfRuns(self.datapipe_conn_id, self.kind, *finding, self._under_way))
+        return lineage_of_task(TaskOfRuns(self.datapipe_conn_id, self.kind, *finding, self._batch))
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Return the inputs and outputs of the task for OpenLineage."""
@@ -357,7 +340,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
 
         return StartPolicy(if_running=IfRunning(self.if_running), max_failed_rows=self._failed_rows_allowed)
 
-    def _proceed(
+    def _run_until_finished(
         self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy, began: float | None = None
     ) -> Any:
         from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
@@ -367,15 +350,15 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         from airflow_provider_datapipe.runs.results import explain
         from airflow_provider_datapipe.runs.task_state import task_state_of
 
-        self._under_way, self._instance = batch, context.get("ti")
-        records = task_state_of(context)
+        self._batch, self._task_instance = batch, context.get("ti")
+        task_state = task_state_of(context)
         try:
-            going_on = True
-            while going_on:
-                self._carry_out(context, hook, batch, policy)
+            has_more = True
+            while has_more:
+                self._start_and_wait(context, hook, batch, policy)
                 batch.ended = [hook.run(explain(end, most_records=self._records_shown)) for end in batch.ended]
-                hook.run(self._go_on(batch))
-                going_on = not batch.is_over
+                hook.run(self._after_runs(batch))
+                has_more = not batch.is_over
         except RunSkipped as skipped:
             raise AirflowSkipException(str(skipped)) from None
         except AirflowTaskTimeout:
@@ -385,36 +368,40 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         # The time of the request is not known after a deferral.
         elapsed = None if began is None or len(batch.ended) > 1 else time.monotonic() - began
         for end in batch.ended:
-            self._log_end(end, elapsed)
+            self._log_outcome(end, elapsed)
         result, error = self._finish(batch)
         failed = [end for end in batch.ended if self._error_of(end)]
-        finalize_task_state(batch, records, failed, succeeded=error is None)
+        finalize_task_state(batch, task_state, failed, succeeded=error is None)
         if self.kill_policy == "disable":
             self._disable_late(hook, batch)
         if error is not None:
             self._failure = error
-            keep_result(self, context, result)
+            push_result(self, context, result)
             raise error
         self._report_assets(context, result)
         return result
 
-    def _carry_out(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> None:
+    def _start_and_wait(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> None:
         """Start queued runs and wait until all runs end, in the worker or in the triggerer."""
         from airflow_provider_datapipe.runs.batch import start_queued
         from airflow_provider_datapipe.runs.batch_wait import run_batch
         from airflow_provider_datapipe.runs.task_state import task_state_of
         from airflow_provider_datapipe.runs.worker_wait import FIRST_INTERVAL
 
-        records, start_policy = task_state_of(context), self._start_policy()
+        task_state, start_policy = task_state_of(context), self._start_policy()
         known = len(batch.waiting)
         # Before the start, so that a resource whose run fails to start is linked as well.
         self._show_links(context, hook, batch)
-        hook.run(start_queued(batch, records, start_policy, alone=self._alone))
+        hook.run(start_queued(batch, task_state, start_policy, alone=self._has_single_run))
         self._show_links(context, hook, batch)
         self._log_started(batch, known)
         limit = self._worker_limit(hook, policy.poll_interval) if self.deferrable else None
         dense = replace(policy, first_interval=FIRST_INTERVAL)
-        hook.run(run_batch(batch, records, start_policy, dense, alone=self._alone, report=self.log.log, limit=limit))
+        hook.run(
+            run_batch(
+                batch, task_state, start_policy, dense, alone=self._has_single_run, report=self.log.log, limit=limit
+            )
+        )
         if not batch.is_over:
             from airflow_provider_datapipe.operators.deferral import DEFERRED, hold_arguments
             from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
@@ -465,7 +452,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         for reference in batch.waiting[known:]:
             self.log.info("%s", started_line(reference))
 
-    def _log_end(self, end: WaitOutcome, elapsed: float | None) -> None:
+    def _log_outcome(self, end: WaitOutcome, elapsed: float | None) -> None:
         from airflow_provider_datapipe.runs.log_lines.results import records_lines, result_line
         from airflow_provider_datapipe.runs.outcome import Outcome
 
@@ -482,7 +469,7 @@ class DatapipeSingleRunOperator(DatapipeRunOperator):
         """Return the resource whose run the task starts."""
         raise NotImplementedError
 
-    async def _begin(self) -> Batch:
+    async def _create_batch(self) -> Batch:
         from airflow_provider_datapipe.runs.batch import Batch
 
         target = await self._target()

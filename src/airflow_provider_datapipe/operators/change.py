@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.arguments import CheckedArguments
 from airflow_provider_datapipe.links import DatapipeLink, MapLabel, address_of, show_link
-from airflow_provider_datapipe.operators.base import keep_result
+from airflow_provider_datapipe.operators.base import push_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -66,7 +66,7 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
         self._log_result(result)
         error = self._error(result)
         if error is not None:
-            keep_result(self, context, result)
+            push_result(self, context, result)
             raise error
         return result
 
@@ -85,19 +85,19 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
         return None
 
     def _log_result(self, result: Change) -> None:
-        what = " ".join(filter(None, (result["resource"].replace("_", " "), result["name"], result["id"])))
+        label = " ".join(filter(None, (result["resource"].replace("_", " "), result["name"], result["id"])))
         if result["changed"]:
-            self.log.info("%s: %s.", what, result["action"])
+            self.log.info("%s: %s.", label, result["action"])
         else:
-            self.log.info("%s: nothing had to be done.", what)
+            self.log.info("%s: no change was necessary.", label)
         for warning in result.get("warnings", ()):
             self.log.warning("%s", warning)
 
 
 class ReactivatingOperator(DatapipeChangeOperator):
-    """Base of operators that deactivate a reverse ETL sync for a change, and activate it again however they end."""
+    """Base of operators that deactivate a reverse ETL sync for a change, and activate it again in any case."""
 
-    _under_change: DeactivatedSyncs | None = None
+    _deactivated: DeactivatedSyncs | None = None
 
     def execute(self, context: Context) -> Any:
         """
@@ -110,7 +110,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
         from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
         from airflow_provider_datapipe.runs.task_state import task_state_of
 
-        self._under_change = DeactivatedSyncs(task_state_of(context))
+        self._deactivated = DeactivatedSyncs(task_state_of(context))
         try:
             return super().execute(context)
         except DatapipeError:
@@ -128,28 +128,29 @@ class ReactivatingOperator(DatapipeChangeOperator):
         self._activate(reactivate)
 
     @property
-    def _earlier(self) -> DeactivatedSyncs:
+    def _deactivated_syncs(self) -> DeactivatedSyncs:
         """Syncs that this task and its earlier tries deactivated."""
         from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs
         from airflow_provider_datapipe.runs.task_state import NoTaskState
 
-        return self._under_change or DeactivatedSyncs(NoTaskState())
+        return self._deactivated or DeactivatedSyncs(NoTaskState())
 
     def _activate(self, flow: Callable[[DeactivatedSyncs], Flow[None]]) -> None:
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 
-        earlier = self._under_change
-        if earlier is None or not earlier.pending:
+        deactivated = self._deactivated
+        if deactivated is None or not deactivated.pending:
             return
-        names = ", ".join(earlier.pending)
+        names = ", ".join(deactivated.pending)
         hook = DatapipeHook(self.datapipe_conn_id)
         try:
-            hook.run(flow(earlier))
+            hook.run(flow(deactivated))
             self.log.warning("Reverse ETL sync %s is active again, as before this task.", names)
         except DatapipeError:
             self.log.exception(
-                "Reverse ETL sync %s was active, and could not be activated again: run this task again, or do it.",
+                "Reverse ETL sync %s was active, and could not be activated again: run this task again, or activate it "
+                "in the service.",
                 names,
             )
         finally:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier, Context
 
     from airflow_provider_datapipe.resources.base import Change
-    from airflow_provider_datapipe.resources.connections import Opened
+    from airflow_provider_datapipe.resources.connections import OpenedBridge
 
 
 class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
@@ -76,7 +76,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
         """
         Open the bridge, and send its address.
 
-        :raises DatapipeError: the service refused, or could not be reached.
+        :raises DatapipeError: if the service refuses a request, or cannot be reached.
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.resources.connections import result_of
@@ -85,21 +85,21 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
         show = flag("show_authorize_url", self.show_authorize_url)
         if not show and not self.notifiers:
             raise ValueError("the address has no recipient: give notifiers, or let show_authorize_url be True")
-        opened: Opened = super().execute(context)
-        reported: dict[str, Any] = {
+        opened: OpenedBridge = super().execute(context)
+        template_variables: dict[str, Any] = {
             "authorize_url": opened.authorize_url,
             "bridge_expires_at": opened.bridge.expires_at,
             "bridge_label": opened.bridge.label,
             "bridge_state": opened.state,
         }
         for notifier in self.notifiers:
-            notifier({**context, **reported})
+            notifier({**context, **template_variables})
         return result_of(opened, show=show)
 
     def _log_result(self, result: Any) -> None:
         from airflow.providers.common.compat.sdk import mask_secret
 
-        # Before anything else can say it.
+        # Mask them before any code can log them.
         mask_secret(result.authorize_url)
         mask_secret(result.state)
         self.log.info("A bridge for %r is open until %s.", result.bridge.label, result.bridge.expires_at)

@@ -63,7 +63,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
         Create the reports.
 
         :raises CustomReportError: if reports failed, and this fails the task.
-        :raises DatapipeError: the service refused, or could not be reached.
+        :raises DatapipeError: if the service refuses a request, or cannot be reached.
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.resources.custom_reports import check_policy
@@ -92,6 +92,6 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
             if one["error"]:
                 self.log.warning("%s: %s: %s", which, one["error"]["error_code"], one["error"]["message"])
             elif one["action"] == "none":
-                self.log.info("%s: there is stream %s already.", which, one["source_stream_name"])
+                self.log.info("%s: stream %s exists already.", which, one["source_stream_name"])
             else:
                 self.log.info("%s: %s as stream %s.", which, one["action"], one["source_stream_name"])

@@ -42,5 +42,7 @@ class DatapipeOperator(DatapipeChangeOperator):
         super().__init__(**kwargs)
 
     def _log_result(self, result: Any) -> None:
-        what = f"{len(result)} items" if isinstance(result, list) else "its answer" if result is not None else "done"
-        self.log.info("%s: %s.", self.endpoint, what)
+        outcome = "done" if result is None else "response received"
+        if isinstance(result, list):
+            outcome = f"{len(result)} items"
+        self.log.info("%s: %s.", self.endpoint, outcome)

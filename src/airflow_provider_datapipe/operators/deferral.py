@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow import __version__ as airflow_version
 
-# All that differs between versions here: common.compat would be three more modules for each DAG file.
+# Only the import path depends on the version of Airflow. Importing common.compat would load three more modules.
 try:
     from airflow.sdk.configuration import conf
 except ModuleNotFoundError:  # before Airflow 3.2
@@ -29,7 +29,7 @@ _SCHEDULER_LOOP = 3.0
 
 def defer_after_setting(argument: float | None, connection: float | None) -> float | None:
     """
-    Return the seconds to wait in the worker before a deferral, None to decide by the run's history.
+    Return the seconds to wait in the worker before a deferral, None to decide by the durations of earlier runs.
 
     The argument of the task takes precedence over the connection, and this over ``[datapipe] defer_after``.
 
@@ -45,7 +45,7 @@ def defer_after_setting(argument: float | None, connection: float | None) -> flo
 
 def hold_arguments(task: Any) -> dict[str, float]:
     """
-    Return the arguments of the trigger of a deferral that begins now: its time and its minimum time, if it has one.
+    Return the trigger arguments for a deferral that begins now: its time, and its minimum time if it has one.
 
     A scheduler that reads the result of a task's first pass only after the trigger event fails the task
     (apache/airflow#67287, #71580, #72716). The supervisor reports the end of the first pass up to
@@ -53,7 +53,7 @@ def hold_arguments(task: Any) -> dict[str, float]:
 
     :param task: the operator or sensor.
     :return: ``deferred_at`` in seconds since the epoch and ``minimum_deferral_time`` in seconds; empty for no limit.
-    :raises ValueError: if ``[datapipe] minimum_deferral_time`` is no number of seconds.
+    :raises ValueError: if ``[datapipe] minimum_deferral_time`` is not a number of seconds.
     """
     seconds = minimum_deferral_time(task)
     return {"deferred_at": time.time(), "minimum_deferral_time": seconds} if seconds else {}
@@ -61,10 +61,10 @@ def hold_arguments(task: Any) -> dict[str, float]:
 
 def minimum_deferral_time(task: Any) -> float | None:
     """
-    Return the seconds from a deferral to its trigger event, at least; None for no limit. See :func:`hold_arguments`.
+    Return the minimum time from a deferral to its trigger event in seconds, or None. See :func:`hold_arguments`.
 
     :param task: the operator or sensor.
-    :raises ValueError: if ``[datapipe] minimum_deferral_time`` is no number of seconds.
+    :raises ValueError: if ``[datapipe] minimum_deferral_time`` is not a number of seconds.
     """
     configured = _configured("minimum_deferral_time")
     if configured is None and not any(_has_race(executor, airflow_version) for executor in executors_of(task)):
@@ -79,8 +79,8 @@ def executors_of(task: Any) -> set[str]:
     """
     Return the class names of the executors that can run a task.
 
-    Several if teams have executors of their own (``CeleryExecutor;team1=LocalExecutor``): the task does not know its
-    team.
+    There are several if teams have their own executors (``CeleryExecutor;team1=LocalExecutor``), because the task does
+    not know its team.
 
     :param task: the operator or sensor: its ``executor`` is a class, an alias, or empty for the default, which is the
         first of ``[core] executor``.

@@ -21,7 +21,7 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
     Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
 
     :param stream_id: ID of the stream; or set ``sync_id`` and ``stream_name``. (templated)
-    :param sync_id: id of the sync that the stream belongs to. (templated)
+    :param sync_id: ID of the sync that the stream belongs to. (templated)
     :param stream_name: name of the stream in its sync. (templated)
     :param full_refresh: load everything again, instead of an incremental load.
 
@@ -57,8 +57,8 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
         self.full_refresh = full_refresh
         self._declare_assets()
 
-    def _given_page(self) -> tuple[str, str | None]:
-        # The sync of a name is known before its stream.
+    def _page_of_arguments(self) -> tuple[str, str | None]:
+        # With sync_id and stream_name, only the sync is known before the stream is looked up.
         return ("elt_sync", self.sync_id) if self.stream_id is None else ("elt_stream", self.stream_id)
 
     def _target(self) -> Flow[RunTarget]:
@@ -154,7 +154,7 @@ class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
     Remove the schedule of an ELT stream, so that it runs with its sync or the orchestration of the sync.
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`. If the service does not return schedules of
-    streams, the request is sent, and the result is not ``changed``.
+    streams, the result is ``changed``, with a warning that the schedule cannot be verified.
 
     .. seealso:: :ref:`POST /elt_streams/{id}/clear_sync_interval <interface-elt-streams-clear-sync-interval>`.
     """

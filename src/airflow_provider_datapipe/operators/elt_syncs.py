@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 class EltSyncRunOperator(DatapipeRunOperator):
     """
-    Run the streams of an ELT sync at once, and wait until all have ended.
+    Run the streams of an ELT sync concurrently, and wait until all runs have ended.
 
     Returns a :class:`~airflow_provider_datapipe.runs.sync.SyncResult` with one result for each stream. A stream that
     fails does not stop the others.
 
-    :param sync_id: id of the sync. (templated)
-    :param streams: names or ids of the streams to run; None for all. (templated)
+    :param sync_id: ID of the sync. (templated)
+    :param streams: names or IDs of the streams to run; None for all. (templated)
     :param full_refresh: load everything again, instead of an incremental load.
     :param max_active_streams: the most streams that run at a time; None for no limit.
     :param on_partial_failure: outcome of the task if some streams failed and others did not: ``fail``, or ``succeed``
@@ -69,10 +69,10 @@ class EltSyncRunOperator(DatapipeRunOperator):
         self._declare_assets()
 
     @property
-    def _alone(self) -> bool:
+    def _has_single_run(self) -> bool:
         return False
 
-    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+    def _page_of_batch(self, batch: Batch) -> tuple[str, str | None]:
         return "elt_sync", self.sync_id
 
     def _show_links(self, context: Context, hook: DatapipeHook, batch: Batch) -> None:
@@ -84,7 +84,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
             for key in {each.resource_id, each.name} & links.keys():
                 show_link(self, context, address, links[key])
 
-    async def _begin(self) -> Batch:
+    async def _create_batch(self) -> Batch:
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.sync import targets_of_sync
         from airflow_provider_datapipe.runs.targets import required

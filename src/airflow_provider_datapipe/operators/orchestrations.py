@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class OrchestrationRunOperator(DatapipeSingleRunOperator):
     """
-    Run an orchestration, with all that is attached to it, and wait until it has ended.
+    Run an orchestration with all attached resources, and wait until the run ends.
 
     Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
 

@@ -35,14 +35,14 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
         """Return the queries by their purpose."""
         raise NotImplementedError
 
-    def _judge(self, results: dict[str, QueryResult]) -> tuple[Any, Exception | None]:
+    def _evaluate(self, results: dict[str, QueryResult]) -> tuple[Any, Exception | None]:
         """Return the result of the task and its error, if any, after all queries."""
         raise NotImplementedError
 
     def _lineage_queries(self) -> dict[str, str]:
         return self._queries()
 
-    def _begin(self) -> Flow[Batch]:
+    def _create_batch(self) -> Flow[Batch]:
         from airflow_provider_datapipe.resources import query_previews
 
         return query_previews.begin(self._queries())
@@ -53,7 +53,7 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
         template = hook.page_template if hook.named_pages else None
         show_link(self, context, address_of(template, self.kind, query_id))
 
-    async def _go_on(self, batch: Batch) -> None:
+    async def _after_runs(self, batch: Batch) -> None:
         from airflow_provider_datapipe.resources.query_previews import read_rows
 
         self._results = await read_rows(batch, self._rows_needed())
@@ -65,7 +65,7 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
             error = exception_for(end)
             if error is not None:
                 return build_run_result(end), error
-        return self._judge(self._results)
+        return self._evaluate(self._results)
 
 
 class QueryPreviewOperator(DatapipeQueryOperator):
@@ -101,7 +101,7 @@ class QueryPreviewOperator(DatapipeQueryOperator):
 
         return number("max_rows", self.max_rows, least=0)
 
-    def _judge(self, results: dict[str, QueryResult]) -> tuple[QueryResult, None]:
+    def _evaluate(self, results: dict[str, QueryResult]) -> tuple[QueryResult, None]:
         return results["sql_template"], None
 
 
@@ -140,7 +140,7 @@ class DatapipeChecksOperator(DatapipeQueryOperator):
         """
         raise NotImplementedError
 
-    def _judge(self, results: dict[str, QueryResult]) -> tuple[dict[str, Any], Exception | None]:
+    def _evaluate(self, results: dict[str, QueryResult]) -> tuple[dict[str, Any], Exception | None]:
         from airflow.providers.common.compat.sdk import AirflowFailException
 
         from airflow_provider_datapipe.resources.checks import CheckFailedError, first_row

@@ -23,7 +23,7 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
     (number of failures before), ``seen`` (number of failures that were compared with the reason; None without a
     reason) and ``requested``.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param reverse_etl_sync_id: ID of the reverse ETL sync. (templated)
     :param record_ids: ``"all"``, or the IDs of the records. An empty list succeeds. (templated)
     :param reason: a part of the error, such as ``"address"``, case-sensitive. (templated)
     :param reason_pattern: a Python regular expression to search in the error. (templated)
@@ -48,16 +48,16 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
         exactly_one(record_ids=record_ids, reason=reason, reason_pattern=reason_pattern)
 
     def _log_result(self, result: Change) -> None:
-        reported = result["details"]
+        details = result["details"]
         self.log.info(
             "%s of %s failed records of reverse ETL sync %s will be sent again by its next run.",
-            reported["requested"],
-            reported["failed_records"],
+            details["requested"],
+            details["failed_records"],
             result["id"],
         )
-        if reported["seen"] is not None and reported["seen"] < reported["failed_records"]:
+        if details["seen"] is not None and details["seen"] < details["failed_records"]:
             self.log.warning(
                 "The service showed %s of the %s failures: the reasons of the others are not known.",
-                reported["seen"],
-                reported["failed_records"],
+                details["seen"],
+                details["failed_records"],
             )

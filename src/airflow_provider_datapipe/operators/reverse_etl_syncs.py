@@ -29,7 +29,7 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
 
     Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param reverse_etl_sync_id: ID of the reverse ETL sync. (templated)
     :param max_failed_rows: the most rows that the destination may reject without a failure of the task.
     :param retry_failed_records: records that failed in earlier runs and that this run sends again: True for all, or a
         list of IDs. A template may render to the text of either, such as ``['a', 'b']``. (templated)
@@ -99,7 +99,7 @@ def _records(value: bool | list[str] | str) -> bool | list[str]:
     """
     Parse the rendered arguments.
 
-    :raises ValueError: it is neither True or False nor a list of record ids.
+    :raises ValueError: if the value is neither True or False nor a list of record IDs.
     """
     try:
         read = ast.literal_eval(value) if isinstance(value, str) else value
@@ -107,7 +107,7 @@ def _records(value: bool | list[str] | str) -> bool | list[str]:
         read = value
     if isinstance(read, bool) or (isinstance(read, list) and all(isinstance(each, str) for each in read)):
         return read
-    raise ValueError(f"retry_failed_records must be True, False or a list of record ids, not {value!r}")
+    raise ValueError(f"retry_failed_records must be True, False or a list of record IDs, not {value!r}")
 
 
 def _at_most_one(**given: object) -> None:
@@ -116,7 +116,7 @@ def _at_most_one(**given: object) -> None:
 
 
 class _ReverseEtlDefinitionOperator(ReactivatingOperator):
-    """Base of operators that change the definition of a sync. They restore its activation, however the task ends."""
+    """Base of operators that change the definition of a sync. They restore its activation in any case."""
 
     def _arguments(self) -> dict[str, Any]:
         from airflow_provider_datapipe.resources.reverse_etl_syncs import Definition
@@ -124,7 +124,7 @@ class _ReverseEtlDefinitionOperator(ReactivatingOperator):
         given = super()._arguments()
         definition = Definition(**{field: given.pop(field) for field in Definition.__slots__})
         seconds = whole_seconds("wait_for_run", given["wait_for_run"])
-        return given | {"wanted": definition, "earlier": self._earlier, "wait_for_run": seconds}
+        return given | {"wanted": definition, "deactivated": self._deactivated_syncs, "wait_for_run": seconds}
 
 
 class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
@@ -196,7 +196,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
         )
         exactly_one(object_type_id=object_type_id, object_type_name=object_type_name)
         if folder_path is not None and transform_name is None:
-            raise ValueError("folder_path goes with transform_name")
+            raise ValueError("folder_path requires transform_name")
         if sync_interval is None:
             exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
 
@@ -211,13 +211,13 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
 
     Returns a :class:`~airflow_provider_datapipe.resources.base.Change`.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
-    :param object_type_id: ID of the kind of object that it is to write; or set ``object_type_name``. (templated)
+    :param reverse_etl_sync_id: ID of the reverse ETL sync. (templated)
+    :param object_type_id: ID of the new object type; or set ``object_type_name``. (templated)
     :param object_type_name: name of the object type at the destination. (templated)
     :param operation: complete ``mode`` and ``mappings``, or their JSON. (templated)
     :param sync_interval: cron expression of five fields, UTC. Without an orchestration, the sync is detached from its
         orchestration. (templated)
-    :param orchestration_id: id of the orchestration that it is to run with, in place of its ``sync_interval``; or give
+    :param orchestration_id: ID of the new orchestration, which replaces ``sync_interval``; or set
         ``orchestration_name``. (templated)
     :param orchestration_name: name of the new orchestration. (templated)
     :param settings: complete settings of the destination, or their JSON. Results never contain them, but the rendered
@@ -252,7 +252,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
         schedule = (sync_interval, orchestration_id, orchestration_name)
         given = (object_type_id, object_type_name, operation, *schedule, settings, enabled)
         if all(value is None for value in given):
-            raise ValueError("there is nothing to change: give what it is to do, its schedule, settings or enabled")
+            raise ValueError("nothing to change: set the object type, operation, schedule, settings or enabled")
 
 
 class DatapipeReverseEtlSyncOperator(DatapipeChangeOperator):

@@ -1,4 +1,4 @@
-"""Operators that take something off its own schedule while a DAG owns it. Nothing heavy is imported here."""
+"""Operators that pause and restore the schedule of a resource. DAG files import this, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -20,18 +20,14 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.resources.schedules import ScheduleSnapshot
 
 
-#: Keys of XComs with which the three tasks share their progress.
-_BEGUN = "datapipe_schedule_begun"
-
-
-_TAKEN = "datapipe_schedule_taken"
-
-
-_OVER = "datapipe_schedule_over"
-
-
-#: Key of the task state.
-_KEPT = "datapipe.schedule"
+#: Key of the XCom with the snapshot whose pause has started.
+_STARTED = "datapipe_schedule_begun"
+#: Key of the XCom with the ID (``round``) of the snapshot whose pause has completed.
+_PAUSED = "datapipe_schedule_taken"
+#: Key of the XCom with the ID (``round``) of the snapshot that was restored.
+_RESTORED = "datapipe_schedule_over"
+#: Key of the task state with the last snapshot.
+_SNAPSHOT = "datapipe.schedule"
 
 
 class ScheduleSnapshotOperator(DatapipeChangeOperator):
@@ -44,11 +40,11 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
 
     :param elt_sync_id: ID of an ELT sync; or one of the following. (templated)
     :param destination_schema_name: the schema that an ELT sync fills. (templated)
-    :param transform_id: id of a transform. (templated)
+    :param transform_id: ID of a transform. (templated)
     :param transform_name: name of a transform. (templated)
     :param folder_path: the folder of ``transform_name``; None to search all folders. (templated)
-    :param reverse_etl_sync_id: id of a reverse ETL sync. (templated)
-    :param orchestration_id: id of an orchestration. (templated)
+    :param reverse_etl_sync_id: ID of a reverse ETL sync. (templated)
+    :param orchestration_id: ID of an orchestration. (templated)
     :param orchestration_name: name of an orchestration. (templated)
     :param cron_schedule: the schedule to restore if the service does not return it: of an ELT sync that is attached
         to an orchestration, and of orchestrations and transforms of older services; ``none`` for no schedule.
@@ -87,10 +83,10 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
             orchestration_name=orchestration_name,
         )
         if folder_path is not None and transform_name is None:
-            raise ValueError("folder_path goes with transform_name")
+            raise ValueError("folder_path requires transform_name")
         self._owner: tuple[Any, ...] = ()
-        self._begun: list[ScheduleSnapshot] = []
-        self._kept: ScheduleSnapshot | None = None
+        self._open_pauses: list[ScheduleSnapshot] = []
+        self._previous: ScheduleSnapshot | None = None
 
     def execute(self, context: Context) -> ScheduleSnapshot:
         """
@@ -98,21 +94,25 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
 
         :raises ScheduleOwnedError: if another task has paused the schedule.
         :raises ScheduleLostError: if this task has paused the schedule, and its snapshot was lost.
-        :raises NotHoldableError: if the interface cannot pause or restore this schedule.
+        :raises ScheduleNotPausableError: if the interface cannot pause or restore this schedule.
         """
         from airflow_provider_datapipe.runs.task_state import task_state_of
 
-        ti, records = context["ti"], task_state_of(context)
+        ti, state = context["ti"], task_state_of(context)
         self._owner = (self.dag_id, getattr(ti, "run_id", ""), self.task_id, getattr(ti, "map_index", -1))
-        over = [_pulled(context, each, _OVER) for each in _near(self, "downstream", ScheduleRestoreOperator)]
-        begun = [_pulled(context, each, _BEGUN) for each in _near(self, "downstream", SchedulePauseOperator)]
-        # Where things are owned within one another, the tasks of all of them are beside this one.
-        self._begun = [each for each in begun if each is not None and each["round"] not in over]
-        kept = records.get(_KEPT)
-        self._kept = kept if kept is not None and kept["round"] not in over else None
+        restored = [
+            _pull_xcom(context, each, _RESTORED) for each in _neighbors(self, "downstream", ScheduleRestoreOperator)
+        ]
+        open_pauses = [
+            _pull_xcom(context, each, _STARTED) for each in _neighbors(self, "downstream", SchedulePauseOperator)
+        ]
+        # In nested blocks, the pause and restore tasks of all blocks are direct neighbors of this task.
+        self._open_pauses = [each for each in open_pauses if each is not None and each["round"] not in restored]
+        previous = state.get(_SNAPSHOT)
+        self._previous = previous if previous is not None and previous["round"] not in restored else None
         snapshot: ScheduleSnapshot = super().execute(context)
-        # XComs of this task are gone when it is run again, its state is not.
-        records.set(_KEPT, snapshot)
+        # Airflow deletes the XComs of this task when it runs again, but not its task state.
+        state.set(_SNAPSHOT, snapshot)
         return snapshot
 
     def _change(self) -> Flow[ScheduleSnapshot]:
@@ -120,22 +120,22 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
 
         return schedules.take_snapshot(
             schedules.find(**self._arguments()),
-            schedules.never(*self._owner),
+            schedules.owner_mark(*self._owner),
             paused=self.paused,
             cron_schedule=self.cron_schedule,
-            begun=self._begun,
-            kept=self._kept,
+            open_pauses=self._open_pauses,
+            previous=self._previous,
         )
 
     def _log_result(self, result: Any) -> None:
-        what = f"{result['resource'].replace('_', ' ')} {result['name']}"
-        self.log.info("Noted of %s: %s.", what, result["original"])
+        name = f"{result['resource'].replace('_', ' ')} {result['name']}"
+        self.log.info("Schedule of %s: %s.", name, result["original"])
         if not result["held"]:
-            self.log.warning("%s is on no schedule, or disabled: there is nothing to take off.", what.capitalize())
+            self.log.warning("There is no schedule to pause: %s has no schedule, or is disabled.", name)
 
 
-class _NotedOperator(ReactivatingOperator):
-    """Base of operators that use a snapshot. They restore the activation of a sync, however the task ends."""
+class _FromSnapshotOperator(ReactivatingOperator):
+    """Base of operators that use a snapshot. They restore the activation of a sync in any case."""
 
     snapshot: Any
     wait_for_run: Duration
@@ -148,10 +148,10 @@ class _NotedOperator(ReactivatingOperator):
     def _pause_context(self) -> Any:
         from airflow_provider_datapipe.resources.schedule_kinds import PauseContext
 
-        return PauseContext(self._earlier, whole_seconds("wait_for_run", self.wait_for_run))
+        return PauseContext(self._deactivated_syncs, whole_seconds("wait_for_run", self.wait_for_run))
 
 
-class SchedulePauseOperator(_NotedOperator):
+class SchedulePauseOperator(_FromSnapshotOperator):
     """
     Pause the schedule of a snapshot. The second of the three tasks of :func:`paused_schedule`.
 
@@ -185,10 +185,10 @@ class SchedulePauseOperator(_NotedOperator):
         """
         from airflow_provider_datapipe.resources.schedules import read_snapshot
 
-        # Before anything is changed: the first task finds it here when it is run again.
-        context["ti"].xcom_push(key=_BEGUN, value=read_snapshot(self.snapshot))
+        # Push it before the first change: if the snapshot task runs again, it reads the snapshot here.
+        context["ti"].xcom_push(key=_STARTED, value=read_snapshot(self.snapshot))
         result = super().execute(context)
-        context["ti"].xcom_push(key=_TAKEN, value=read_snapshot(self.snapshot)["round"])
+        context["ti"].xcom_push(key=_PAUSED, value=read_snapshot(self.snapshot)["round"])
         return result
 
     def _change(self) -> Flow[Change]:
@@ -197,7 +197,7 @@ class SchedulePauseOperator(_NotedOperator):
         return schedules.pause(schedules.read_snapshot(self.snapshot), self._pause_context)
 
 
-class ScheduleRestoreOperator(_NotedOperator):
+class ScheduleRestoreOperator(_FromSnapshotOperator):
     """
     Restore a schedule from its snapshot. The last of the three tasks of :func:`paused_schedule`.
 
@@ -232,7 +232,7 @@ class ScheduleRestoreOperator(_NotedOperator):
         self, *, snapshot: Any, if_changed: Literal["fail", "keep", "restore"] = "fail", **kwargs: Any
     ) -> None:
         super().__init__(snapshot=snapshot, **kwargs)
-        self._left_whole = False
+        self._pause_may_be_partial = True
 
     def execute(self, context: Context) -> Any:
         """
@@ -246,39 +246,46 @@ class ScheduleRestoreOperator(_NotedOperator):
         """
         from airflow_provider_datapipe.resources.schedules import read_snapshot
 
-        takers = _near(self, "upstream", SchedulePauseOperator)
+        pause_tasks = _neighbors(self, "upstream", SchedulePauseOperator)
         current = read_snapshot(self.snapshot)["round"]
-        is_taken = current in [_pulled(context, each, _TAKEN) for each in takers]
-        has_begun = current in [(_pulled(context, each, _BEGUN) or {}).get("round") for each in takers]
-        # Without task state, before Airflow 3.3, a killed try may have left the sync deactivated.
-        is_reported = context.get("task_state_store") is not None or context["ti"].try_number == 1
-        # A task that never began has deactivated nothing.
-        self._left_whole = (is_taken and is_reported) or (bool(takers) and not has_begun)
+        is_paused = current in [_pull_xcom(context, each, _PAUSED) for each in pause_tasks]
+        has_started = current in [(_pull_xcom(context, each, _STARTED) or {}).get("round") for each in pause_tasks]
+        # Without task state (before Airflow 3.3), a killed try may have left the sync deactivated without a record.
+        is_recorded = context.get("task_state_store") is not None or context["ti"].try_number == 1
+        is_complete = is_paused and is_recorded
+        # A pause task that never started has deactivated nothing.
+        never_started = bool(pause_tasks) and not has_started
+        self._pause_may_be_partial = not (is_complete or never_started)
         result = super().execute(context)
-        context["ti"].xcom_push(key=_OVER, value=read_snapshot(self.snapshot)["round"])
+        context["ti"].xcom_push(key=_RESTORED, value=read_snapshot(self.snapshot)["round"])
         return result
 
     async def _change(self) -> Change:
         from airflow_provider_datapipe.resources import schedules
 
-        result, said = await schedules.restore(
+        result, messages = await schedules.restore(
             schedules.read_snapshot(self.snapshot),
             self._pause_context,
-            left_whole=self._left_whole,
+            pause_may_be_partial=self._pause_may_be_partial,
             if_changed=self.if_changed,
         )
-        for line in said:
-            self.log.warning(line)
+        for message in messages:
+            self.log.warning(message)
         return result
 
 
-def _near(task: Any, side: str, wanted: type) -> list[str]:
-    """Return the IDs of the direct neighbors of a task that are of a class."""
-    beside = getattr(task, f"{side}_list") if task.has_dag() else []
-    return [each.task_id for each in beside if issubclass(getattr(each, "operator_class", type(each)), wanted)]
+def _neighbors(task: Any, side: str, wanted: type) -> list[str]:
+    """
+    Return the IDs of the direct upstream or downstream tasks of a class.
+
+    :param side: ``upstream`` or ``downstream``.
+    """
+    neighbors = getattr(task, f"{side}_list") if task.has_dag() else []
+    return [each.task_id for each in neighbors if issubclass(getattr(each, "operator_class", type(each)), wanted)]
 
 
-def _pulled(context: Context, task_id: str, key: str) -> Any:
+def _pull_xcom(context: Context, task_id: str, key: str) -> Any:
+    """Return the XCom of another task in the same mapped instance."""
     ti = context["ti"]
     return ti.xcom_pull(task_ids=task_id, key=key, map_indexes=ti.map_index)
 
@@ -308,7 +315,7 @@ def paused_schedule(
     fail_dag_run: bool = True,
     datapipe_conn_id: str | None = None,
     task_arguments: dict[str, Any] | None = None,
-    **what: Any,
+    **resource: Any,
 ) -> Iterator[PausedSchedule]:
     """
     Pause the schedule of a resource while the tasks of the ``with`` block run.
@@ -322,10 +329,10 @@ def paused_schedule(
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync.
     :param fail_dag_run: fail the DAG run if the schedule could not be restored. A failed teardown does not fail the
-        DAG run, so this adds an empty task behind it, ``<name>_is_back``.
+        DAG run, so this adds an empty task behind it, ``<name>_is_restored``.
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`; None for that of ``default_args``.
     :param task_arguments: more arguments of all three tasks, such as ``retries``.
-    :param what: the resource, as for :class:`ScheduleSnapshotOperator`: one of ``elt_sync_id``,
+    :param resource: the resource, as for :class:`ScheduleSnapshotOperator`: one of ``elt_sync_id``,
         ``destination_schema_name``, ``transform_id``, ``transform_name``, ``reverse_etl_sync_id``,
         ``orchestration_id`` and ``orchestration_name``; also ``cron_schedule`` and ``paused``.
     :raises ValueError: the DAG has a ``dagrun_timeout``.
@@ -333,21 +340,21 @@ def paused_schedule(
     shared = dict(task_arguments or {})
     if datapipe_conn_id is not None:
         shared["datapipe_conn_id"] = datapipe_conn_id
-    snapshot = ScheduleSnapshotOperator(task_id=f"{name}_snapshot", **what, **shared)
+    snapshot = ScheduleSnapshotOperator(task_id=f"{name}_snapshot", **resource, **shared)
     dag = snapshot.get_dag()
     if dag is not None and dag.dagrun_timeout is not None:
-        # Airflow skips all that is not finished then, teardowns too.
+        # At the timeout, Airflow skips all unfinished tasks, including teardowns.
         raise ValueError(
-            f"DAG {dag.dag_id} has a dagrun_timeout, which skips teardowns too: {name} would stay off its "
-            "schedule. Give its tasks an execution_timeout in place of it."
+            f"DAG {dag.dag_id} has a dagrun_timeout, at which Airflow skips teardowns: the schedule of {name} would "
+            "stay paused. Set execution_timeout of the tasks instead."
         )
     changing = {"snapshot": snapshot.output, "wait_for_run": wait_for_run, **shared}
     pause = SchedulePauseOperator(task_id=f"{name}_pause", **changing)
     restore = ScheduleRestoreOperator(task_id=f"{name}_restore", if_changed=if_changed, **changing)
-    # Two setups: the teardown runs if the first, which changes nothing, has succeeded, whatever came of the second.
+    # Two setups: the teardown runs if the snapshot task has succeeded, regardless of the outcome of the pause task.
     restore.as_teardown(setups=[snapshot, pause])
     if fail_dag_run:
-        # With on_failure_fail_dagrun Airflow would look at the teardown alone, and no more at the work before it.
+        # With on_failure_fail_dagrun, the teardown alone would determine the state of the DAG run.
         restore >> EmptyOperator(task_id=f"{name}_is_restored")
     with restore:
         yield PausedSchedule(snapshot, pause, restore)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_datapipe.operators.base import keep_result, place_of
+from airflow_provider_datapipe.arguments import resolve_path
+from airflow_provider_datapipe.operators.base import push_result
 from airflow_provider_datapipe.operators.change import is_retry
 from airflow_provider_datapipe.operators.transforms import DatapipeSqlOperator
 
@@ -64,7 +65,7 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
         """Read the files, and render the Jinja expressions for Airflow in them."""
         from jinja2 import TemplateError
 
-        from airflow_provider_datapipe.pipelines.transforms.files import parse_files, wanted
+        from airflow_provider_datapipe.pipelines.transforms.files import desired_from_files, parse_files
         from airflow_provider_datapipe.resources.template_values import choice
         from airflow_provider_datapipe.resources.transform_folder import read_folder
         from airflow_provider_datapipe.runs.targets import folder_of
@@ -79,7 +80,7 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
             except TemplateError as error:
                 raise ValueError(f"{path}: {error}") from error
 
-        return wanted(
+        return desired_from_files(
             parse_files(read_folder(self._place())),
             folder_path=folder_of(self.folder_path) or "",
             materialization=self.materialization,
@@ -89,7 +90,7 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
     def _place(self) -> Path:
         from airflow_provider_datapipe.runs.targets import required
 
-        return place_of(self, required("folder", self.folder), is_folder=True)
+        return resolve_path(self, required("folder", self.folder), is_folder=True)
 
 
 class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
@@ -159,26 +160,30 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         try:
             result: BulkResult = super().execute(context)
         except DatapipeError:
-            if self._under_way is None:
-                self._keep_what_was_done(context)
+            if self._batch is None:
+                self._push_partial_result(context)
             raise
         return result
 
-    def _keep_what_was_done(self, context: Context) -> None:
-        """Keep the results so far as the task's, where an error ended it between changes."""
+    def _push_partial_result(self, context: Context) -> None:
+        """Push the results of the transforms that were changed before an error."""
         from airflow_provider_datapipe.resources.template_values import flag
-        from airflow_provider_datapipe.resources.transform_bulk import cut_short, is_anything_changed, result_of_bulk
+        from airflow_provider_datapipe.resources.transform_bulk import (
+            complete_results,
+            is_anything_changed,
+            result_of_bulk,
+        )
         from airflow_provider_datapipe.runs.batch import Batch
 
         if is_anything_changed(self._items):
-            cut_short(self._items, self._desired, None, publish=flag("publish", self.publish))
-            keep_result(self, context, result_of_bulk(Batch(self.kind, note={"items": self._items}))[0])
+            complete_results(self._items, self._desired, None, publish=flag("publish", self.publish))
+            push_result(self, context, result_of_bulk(Batch(self.kind, note={"items": self._items}))[0])
 
     @property
-    def _alone(self) -> bool:
+    def _has_single_run(self) -> bool:
         return False
 
-    def _begin(self) -> Flow[Batch]:
+    def _create_batch(self) -> Flow[Batch]:
         from airflow_provider_datapipe.resources.template_values import flag
         from airflow_provider_datapipe.resources.transform_bulk import begin
         from airflow_provider_datapipe.runs.targets import folder_of
@@ -189,11 +194,11 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
             records=self._records,
             folder_path=folder_of(self.folder_path) or "",
             delete_orphans=flag("delete_orphans", self.delete_orphans),
-            so_far=self._items,
+            results=self._items,
             resend=self._is_retry,
         )
 
-    def _go_on(self, batch: Batch) -> Flow[None]:
+    def _after_runs(self, batch: Batch) -> Flow[None]:
         from airflow_provider_datapipe.resources.transform_bulk import go_on
 
         return go_on(batch)
@@ -240,7 +245,7 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
         from airflow_provider_datapipe.resources.template_values import flag
         from airflow_provider_datapipe.runs.targets import folder_of
 
-        is_to_be_empty = flag("fail_on_changes", self.fail_on_changes)
+        fail_on_changes = flag("fail_on_changes", self.fail_on_changes)
         desired = self._read(context)
         hook = self._hook()
         try:
@@ -255,7 +260,7 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
         reported = plan_text(plan)
         self.log.info("The plan:\n%s", reported)
         result = plan.as_json()
-        if is_to_be_empty and plan.changes:
-            keep_result(self, context, result)
-            raise PlanNotEmptyError(f"The service does not hold what the files say: {reported.splitlines()[-1]}")
+        if fail_on_changes and plan.changes:
+            push_result(self, context, result)
+            raise PlanNotEmptyError(f"The service does not match the files: {reported.splitlines()[-1]}")
         return result

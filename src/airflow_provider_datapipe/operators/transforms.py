@@ -76,18 +76,18 @@ class DatapipeSqlOperator(DatapipeRunOperator):
 
 class TransformPublishOperator(DatapipeSingleRunOperator):
     """
-    Publish a transform, and wait until its view or table is there.
+    Publish a transform, and wait until its view or table exists.
 
-    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`; a materialization has no run id and no
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`; a materialization has no run ID and no
     times.
 
     :param transform_id: ID of the transform; or set ``transform_name``. (templated)
     :param transform_name: name of the transform. (templated)
     :param folder_path: the folder of the name; None to search all folders. (templated)
-    :param materialization: ``view`` or ``table``; None for the transform's own. (templated)
+    :param materialization: ``view`` or ``table``; None for the current value. (templated)
     :param version_id: an older version of its SQL; None for the latest. (templated)
-    :param new_name: publish it under this name; None for its own. (templated)
-    :param new_folder_path: publish it in this folder; None for the one that it is in. (templated)
+    :param new_name: publish it under this name; None for its current name. (templated)
+    :param new_folder_path: publish it in this folder; None for its current folder. (templated)
 
     .. seealso:: :ref:`POST /transforms/{id}/publish <interface-transforms-publish>`.
     """
@@ -122,7 +122,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         super().__init__(**kwargs)
         exactly_one(transform_id=transform_id, transform_name=transform_name)
         if folder_path is not None and transform_name is None:
-            raise ValueError("folder_path says where transform_name is looked up; to move it, give new_folder_path")
+            raise ValueError("folder_path requires transform_name; to move the transform, set new_folder_path")
         self.transform_id = transform_id
         self.transform_name = transform_name
         self.folder_path = folder_path
@@ -152,9 +152,9 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
 
 class TransformRematerializeOperator(DatapipeSingleRunOperator):
     """
-    Build a published transform again, as it is, and wait until its view or table is there.
+    Build a published transform again, as it is, and wait until its view or table exists.
 
-    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`; a materialization has no run id and no
+    Returns a :class:`~airflow_provider_datapipe.runs.models.RunResult`; a materialization has no run ID and no
     times.
 
     :param transform_id: ID of the transform; or set ``transform_name``. (templated)
@@ -267,7 +267,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
         """
         Deploy the transform.
 
-        :raises DatapipeError: the service refused, could not be reached, or the build failed.
+        :raises DatapipeError: if the service refuses a request or cannot be reached, or if the build fails.
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.runs.task_state import task_state_of
@@ -276,7 +276,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
         result: DeployResult = super().execute(context)
         return result
 
-    def _begin(self) -> Flow[Batch]:
+    def _create_batch(self) -> Flow[Batch]:
         from airflow_provider_datapipe.resources.template_values import flag
         from airflow_provider_datapipe.resources.transforms import deploy, desired
 
@@ -291,13 +291,13 @@ class TransformDeployOperator(DatapipeSqlOperator):
         publish = flag("publish", self.publish)
         return deploy(wanted, publish=publish, records=self._records, resend=self._is_retry)
 
-    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+    def _page_of_batch(self, batch: Batch) -> tuple[str, str | None]:
         return self.kind, batch.note["transform_id"]
 
     def _lineage_queries(self) -> dict[str, str]:
         return {"sql_template": self.sql_template}
 
-    def _go_on(self, batch: Batch) -> Flow[None]:
+    def _after_runs(self, batch: Batch) -> Flow[None]:
         from airflow_provider_datapipe.resources.transforms import conclude
 
         return conclude(batch)

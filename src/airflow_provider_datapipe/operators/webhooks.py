@@ -1,4 +1,4 @@
-"""The operator that pushes records to a webhook. Nothing heavy is imported here: DAG files import this."""
+"""Operator that pushes records to a webhook. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.arguments import CheckedArguments, exactly_one
 from airflow_provider_datapipe.links import MapLabel
-from airflow_provider_datapipe.operators.base import keep_result
+from airflow_provider_datapipe.operators.base import push_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.webhook.sources import Source
 
 
-# A log of thousands of batches tells no more than one of some.
+#: Seconds between two progress lines, so that thousands of batches do not flood the log.
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -78,7 +78,7 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         super().__init__(**kwargs)
         exactly_one(records=records, source=source)
         if source is None and not (source_format is None and source_conn_id is None):
-            raise ValueError("source_format and source_conn_id go with source")
+            raise ValueError("source_format and source_conn_id require source")
         for name, limit in (("batch_size", batch_size), ("max_batch_bytes", max_batch_bytes)):
             if limit < 1:
                 raise ValueError(f"{name} must be 1 or more, not {limit}")
@@ -115,28 +115,29 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         complete = False
         try:
             if resumed_from := delivery.resume():
-                self.log.info("Going on after the first %s records, which were accepted before.", f"{resumed_from:,}")
+                self.log.info("Continuing after the first %s records, which an earlier try sent.", f"{resumed_from:,}")
             progress = _Log(self.log.info)
             try:
                 result = delivery.run(progress)
             except SourceChangedError as changed:
                 if self.if_changed != "restart":
                     raise
-                self.log.warning("%s All is sent, from the beginning.", changed)
+                self.log.warning("%s Sending all records from the beginning.", changed)
                 delivery.restart()
                 result = delivery.run(progress)
             complete = True
         finally:
             hook.close()
             self.log.info("%s", described(delivery.progress))
-            # What was accepted is of use downstream, also where the rest was not.
+            # Push the progress also if the delivery fails, because downstream tasks can use it.
             if not complete:
                 self._push(context, delivery)
         if result["maybe_twice"]:
-            self.log.warning("%s of them may be there twice: an answer was lost.", f"{result['maybe_twice']:,}")
+            duplicates = f"{result['maybe_twice']:,}"
+            self.log.warning("%s of the records may be duplicated, because a response was lost.", duplicates)
         if result["rows"] not in (None, result["records"]):
             self.log.warning(
-                "The service says that it took %s rows for %s records. A table in Packed mode needs batch_size=1.",
+                "The service reported %s rows for %s records. A table in Packed mode needs batch_size=1.",
                 f"{result['rows']:,}",
                 f"{result['records']:,}",
             )
@@ -158,10 +159,10 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         return self.get_openlineage_facets_on_start()
 
     def _push(self, context: Context, delivery: Delivery) -> None:
-        keep_result(self, context, delivery.result())
+        push_result(self, context, delivery.result())
 
     def _open(self) -> tuple[Source, int]:
-        """Return how to open the source, and the number of records per request."""
+        """Return a function that opens the source, and the number of records per request."""
         from airflow_provider_datapipe.webhook.sources import given
 
         if self.source is None:
@@ -180,12 +181,12 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
                 records = parse(records)
             except NotCanonicalError as error:
                 raise ValueError(
-                    f"records has rendered to text, and {error}; give the output of a task as it is, or use tojson"
+                    f"records was rendered to invalid text ({error}): pass the output of a task directly, or use tojson"
                 ) from None
-        # Not an iterator: a source is opened anew to begin again.
+        # Not an iterator, because the records may be read again from the beginning.
         if not isinstance(records, Mapping | Sequence) or isinstance(records, str | bytes):
             kind = type(records).__name__
-            raise ValueError(f"records must be an object or a list of objects, not {kind}")  # noqa: TRY004 - as the rest
+            raise ValueError(f"records must be an object or a list of objects, not {kind}")  # noqa: TRY004 - ValueError, as for every invalid argument
         return records
 
     def _file(self, name: str) -> Source:
@@ -194,12 +195,12 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         from airflow_provider_datapipe.webhook.sources import FORMATS, json_lines, parquet
 
         if not name or name == "None":
-            raise ValueError("source is empty: it may have rendered to nothing")
+            raise ValueError("source is empty: check the result of its template")
         path = ObjectStoragePath(name, conn_id=self.source_conn_id)
         kind = self.source_format or FORMATS.get(path.suffix.lower())
         if kind not in ("jsonl", "parquet"):
             raise ValueError(
-                f"the name of {path.name} does not say what it is: give source_format, 'jsonl' or 'parquet'"
+                f"the name of {path.name} does not show its format: set source_format to 'jsonl' or 'parquet'"
             )
         read = json_lines if kind == "jsonl" else parquet
         return partial(read, partial(path.open, "rb"), path.name)
@@ -209,16 +210,16 @@ class _Log:
     """
     Logs the progress of a delivery at intervals.
 
-    :param say: writes a line to the log.
+    :param log: function that writes a line to the log.
     """
 
-    def __init__(self, say: Any) -> None:
-        self._say = say
+    def __init__(self, log: Any) -> None:
+        self._log = log
         self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
 
     def __call__(self, progress: Progress) -> None:
         from airflow_provider_datapipe.webhook.delivery import described
 
         if time.monotonic() >= self._next:
-            self._say("%s", described(progress))
+            self._log("%s", described(progress))
             self._next = time.monotonic() + _SECONDS_BETWEEN_LINES

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_datapipe.arguments import CheckedArguments
+from airflow_provider_datapipe.arguments import CheckedArguments, resolve_path
 from airflow_provider_datapipe.links import MapLabel
-from airflow_provider_datapipe.operators.base import keep_result, place_of
+from airflow_provider_datapipe.operators.base import push_result
 from airflow_provider_datapipe.operators.change import is_retry
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.workspace.document import Document
 
 
-#: How many failures an error names.
+#: Maximum number of failures in an error message.
 _LISTED = 3
 
 
@@ -40,7 +40,7 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
     template_fields: Sequence[str] = ("datapipe_conn_id", "workspace", "delete_orphans", "environment")
     ui_color = "#e6e2f3"
 
-    #: Names of the endpoints that it may change something with.
+    #: Names of the endpoints with which the operator can change resources.
     endpoints: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -82,7 +82,7 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
     def _place(self) -> Path:
         from airflow_provider_datapipe.runs.targets import required
 
-        return place_of(self, required("workspace", self.workspace), is_folder=False)
+        return resolve_path(self, required("workspace", self.workspace), is_folder=False)
 
     def _environment(self) -> dict[str, str]:
         """Return the given values as text: a DAG that renders native objects converts some to numbers."""
@@ -97,10 +97,10 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
         raise NotImplementedError
 
-    def _ended(self, context: Context, result: Any, error: Exception | None) -> Any:
+    def _finish(self, context: Context, result: Any, error: Exception | None) -> Any:
         if error is None:
             return result
-        keep_result(self, context, result)
+        push_result(self, context, result)
         raise error
 
 
@@ -130,11 +130,11 @@ class WorkspacePlanOperator(_WorkspaceOperator):
 
         plan = make_plan(service, document, delete_orphans=delete_orphans).plan
         level = logging.WARNING if plan.warnings else logging.INFO
-        self.log.log(level, "%s", plan_text(plan, orphans_stay="They stay, as delete_orphans is not set."))
-        many = "1 thing differs" if len(plan.changes) == 1 else f"{len(plan.changes)} things differ"
-        reported = f"The service does not hold what {document.name} says: {many}."
-        is_wrong = bool(plan.changes) and flag("fail_on_changes", self.fail_on_changes)
-        return self._ended(context, plan.as_json(), PlanNotEmptyError(reported) if is_wrong else None)
+        self.log.log(level, "%s", plan_text(plan, orphans_note="Not deleted, because delete_orphans is not set."))
+        differ = "1 resource differs" if len(plan.changes) == 1 else f"{len(plan.changes)} resources differ"
+        reported = f"The service does not match {document.name}: {differ}."
+        is_failed = bool(plan.changes) and flag("fail_on_changes", self.fail_on_changes)
+        return self._finish(context, plan.as_json(), PlanNotEmptyError(reported) if is_failed else None)
 
 
 class WorkspaceApplyOperator(_WorkspaceOperator):
@@ -186,12 +186,12 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
         from pathlib import Path
 
         from airflow_provider_datapipe.pipelines.plan import report_text
-        from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, alone, apply
+        from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, apply, exclusive_lock
         from airflow_provider_datapipe.resources.template_values import number
         from airflow_provider_datapipe.runs.task_state import task_state_of
 
         wait_for_run = number("wait_for_run", self.wait_for_run, least=0)
-        with alone(Path(document.name), self.log.info):
+        with exclusive_lock(Path(document.name), self.log.info):
             report = apply(
                 service,
                 document,
@@ -204,9 +204,5 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
         self.log.log(logging.WARNING if report.warnings else logging.INFO, "%s", report_text(report))
         failed = [item for item in report.items if item.error]
         reported = "; ".join(f"{item.kind} {item.name}: {item.error}" for item in failed[:_LISTED])
-        error = (
-            NotAppliedError(f"{len(failed)} thing{'s' * (len(failed) != 1)} failed. {reported}")
-            if report.failed
-            else None
-        )
-        return self._ended(context, report.as_json(), error)
+        message = f"{len(failed)} resource{'s' * (len(failed) != 1)} failed. {reported}"
+        return self._finish(context, report.as_json(), NotAppliedError(message) if report.failed else None)

@@ -15,7 +15,7 @@ from airflow_provider_datapipe.api.endpoints import (
 )
 from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, ServerError
 from airflow_provider_datapipe.flows import Flow, list_all, send
-from airflow_provider_datapipe.pipelines.references import Catalogue
+from airflow_provider_datapipe.pipelines.references import ReferenceCatalog
 from airflow_provider_datapipe.pipelines.snapshot import (
     ORCHESTRATION,
     REVERSE_ETL,
@@ -59,17 +59,17 @@ def collect(service: Runner, *, with_sql: bool = False) -> Snapshot:
     :param with_sql: if True, the nodes contain the SQL of transforms.
     :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
-    held = service.run(_lists())
-    published = [transform.id for transform in held.transforms if transform.status == _PUBLISHED]
+    builder = service.run(_read_lists())
+    published = [transform.id for transform in builder.transforms if transform.status == _PUBLISHED]
     # This requires one request for each transform.
     found = service.run_concurrently([_published_version(transform_id) for transform_id in published])
     versions = {key: version for key, version in zip(published, found, strict=True) if version is not None}
-    service.run(_parts(held, versions.values()))
-    return Snapshot(held.nodes(versions, with_sql=with_sql), origin="The service's answer")
+    service.run(_read_substreams(builder, versions.values()))
+    return Snapshot(builder.nodes(versions, with_sql=with_sql), origin="The service's response")
 
 
-async def _lists() -> _Held:
-    return _Held(
+async def _read_lists() -> _SnapshotBuilder:
+    return _SnapshotBuilder(
         await list_all(orchestrations.list_()),
         await list_all(elt_syncs.list_()),
         await list_all(elt_streams.list_()),
@@ -78,23 +78,23 @@ async def _lists() -> _Held:
     )
 
 
-async def _parts(held: _Held, versions: Iterable[TransformVersion]) -> None:
+async def _read_substreams(builder: _SnapshotBuilder, versions: Iterable[TransformVersion]) -> None:
     """Read the substreams of syncs whose schemas contain a referenced table that is not a stream."""
-    used = [version.parameters for version in versions] + [each.parameters for each in held.transforms]
+    used = [version.parameters for version in versions] + [each.parameters for each in builder.transforms]
     unknown = {
         reference.dw_item_id.partition(".")[0]
         for references in used
         for reference in references
-        if reference.tag.startswith("raw.") and not held.catalogue.leads_to(reference)
+        if reference.tag.startswith("raw.") and not builder.catalog.nodes_of(reference)
     }
-    for sync in held.syncs.values():
+    for sync in builder.syncs.values():
         if sync.destination_schema_name in unknown:
             # Only if necessary: the service may have to query the source, which may be unavailable.
             try:
-                offered = await list_all(elt_syncs.available_source_streams(sync.id))
+                available = await list_all(elt_syncs.available_source_streams(sync.id))
             except (InvalidRequestError, NotFoundError, ServerError):
                 continue
-            held.catalogue.add_parts(sync.destination_schema_name, offered, held.streams_of(sync.id))
+            builder.catalog.add_substreams(sync.destination_schema_name, available, builder.streams_of(sync.id))
 
 
 async def _published_version(transform_id: str) -> TransformVersion | None:
@@ -112,55 +112,55 @@ async def _published_version(transform_id: str) -> TransformVersion | None:
     return found
 
 
-class _Held:
-    """Resources that were read, and their conversion to nodes."""
+class _SnapshotBuilder:
+    """Resources of the service, and their conversion to nodes."""
 
     def __init__(
         self,
-        workflows: Sequence[Orchestration],
+        orchestrations: Sequence[Orchestration],
         syncs: Sequence[EltSync],
         streams: Sequence[EltStream],
-        models: Sequence[Transform],
-        sendings: Sequence[ReverseEtlSync],
+        transforms: Sequence[Transform],
+        reverse_syncs: Sequence[ReverseEtlSync],
     ) -> None:
         # Pages can contain duplicates if the list changes between the requests.
-        self.workflows = {each.id: each for each in workflows}
+        self.orchestrations = {each.id: each for each in orchestrations}
         self.syncs = {each.id: each for each in syncs}
         self.streams = {each.id: each for each in streams if each.elt_sync_id in self.syncs}
-        self.by_id = {each.id: each for each in models}
-        self.sendings = {each.id: each for each in sendings}
-        self.catalogue = Catalogue()
+        self.transforms_by_id = {each.id: each for each in transforms}
+        self.reverse_syncs = {each.id: each for each in reverse_syncs}
+        self.catalog = ReferenceCatalog()
         for stream in self.streams.values():
-            self.catalogue.add_stream(stream.id, self._schema(stream), stream.name)
+            self.catalog.add_stream(stream.id, self._schema(stream), stream.name)
         for model in self.transforms:
-            self.catalogue.add_transform(model)
+            self.catalog.add_transform(model)
 
     @property
     def transforms(self) -> Iterable[Transform]:
-        return self.by_id.values()
+        return self.transforms_by_id.values()
 
     def streams_of(self, sync_id: str) -> Mapping[str, str]:
         return {each.name: each.id for each in self.streams.values() if each.elt_sync_id == sync_id}
 
     def nodes(self, versions: Mapping[str, TransformVersion], *, with_sql: bool) -> list[Node]:
-        nodes = [self._workflow(each) for each in self.workflows.values()]
-        nodes += [self._sync(each) for each in self.syncs.values()]
-        nodes += [self._stream(each) for each in self.streams.values()]
-        nodes += [self._transform(each, versions.get(each.id), with_sql=with_sql) for each in self.transforms]
+        nodes = [self._orchestration_node(each) for each in self.orchestrations.values()]
+        nodes += [self._sync_node(each) for each in self.syncs.values()]
+        nodes += [self._stream_node(each) for each in self.streams.values()]
+        nodes += [self._transform_node(each, versions.get(each.id), with_sql=with_sql) for each in self.transforms]
         titles = {node.id: node.name for node in nodes}
-        nodes += [self._sending(each, titles) for each in self.sendings.values()]
+        nodes += [self._reverse_sync_node(each, titles) for each in self.reverse_syncs.values()]
         return nodes
 
     def _schema(self, stream: EltStream) -> str | None:
         return self.syncs[stream.elt_sync_id].destination_schema_name
 
-    def _orchestration(self, workflow_id: str | None) -> str:
-        return node_id(ORCHESTRATION, workflow_id) if workflow_id in self.workflows and workflow_id else ""
+    def _orchestration_id(self, workflow_id: str | None) -> str:
+        return node_id(ORCHESTRATION, workflow_id) if workflow_id in self.orchestrations and workflow_id else ""
 
-    def _workflow(self, each: Orchestration) -> Node:
+    def _orchestration_node(self, each: Orchestration) -> Node:
         return Node(node_id(ORCHESTRATION, each.id), ORCHESTRATION, each.id, each.name or each.id)
 
-    def _sync(self, each: EltSync) -> Node:
+    def _sync_node(self, each: EltSync) -> Node:
         return Node(
             node_id(SYNC, each.id),
             SYNC,
@@ -168,10 +168,10 @@ class _Held:
             each.destination_schema_name or each.id,
             status=_status(each.enabled),
             integration=each.source_integration_id,
-            orchestration=self._orchestration(each.orchestration_workflow_id),
+            orchestration=self._orchestration_id(each.orchestration_workflow_id),
         )
 
-    def _stream(self, each: EltStream) -> Node:
+    def _stream_node(self, each: EltStream) -> Node:
         sync = self.syncs[each.elt_sync_id]
         return Node(
             node_id(STREAM, each.id),
@@ -183,9 +183,9 @@ class _Held:
             sync=node_id(SYNC, sync.id),
         )
 
-    def _transform(self, each: Transform, published: TransformVersion | None, *, with_sql: bool) -> Node:
-        newest = self.catalogue.resolve(each.parameters)
-        counts = newest if published is None else self.catalogue.resolve(published.parameters)
+    def _transform_node(self, each: Transform, published: TransformVersion | None, *, with_sql: bool) -> Node:
+        newest = self.catalog.resolve(each.parameters)
+        effective = newest if published is None else self.catalog.resolve(published.parameters)
         node = Node(
             node_id(TRANSFORM, each.id),
             TRANSFORM,
@@ -194,18 +194,18 @@ class _Held:
             folder="/".join(part for part in each.folder_path.split("/") if part),
             status=str(each.status),
             materialization=str(each.materialization),
-            orchestration=self._orchestration(each.orchestration_workflow_id),
-            depends_on=counts.nodes,
-            draft_depends_on=None if newest.nodes == counts.nodes else newest.nodes,
-            unresolved=tuple(sorted({*counts.unresolved, *newest.unresolved})),
+            orchestration=self._orchestration_id(each.orchestration_workflow_id),
+            depends_on=effective.nodes,
+            draft_depends_on=None if newest.nodes == effective.nodes else newest.nodes,
+            unresolved=tuple(sorted({*effective.unresolved, *newest.unresolved})),
             documentation=each.documentation or "",
         )
         return replace(node, sql=(published or each).sql_template) if with_sql else node
 
-    def _sending(self, each: ReverseEtlSync, titles: Mapping[str, str]) -> Node:
-        source = self.catalogue.source(str(each.source_type), each.transform_id or each.source_id)
-        there = tuple(key for key in source.nodes if key in titles)
-        read = titles[there[0]] if there else each.source_id
+    def _reverse_sync_node(self, each: ReverseEtlSync, titles: Mapping[str, str]) -> Node:
+        source = self.catalog.source(str(each.source_type), each.transform_id or each.source_id)
+        known = tuple(key for key in source.nodes if key in titles)
+        read = titles[known[0]] if known else each.source_id
         return Node(
             node_id(REVERSE_ETL, each.id),
             REVERSE_ETL,
@@ -213,9 +213,9 @@ class _Held:
             f"{read}_to_{each.destination_integration_id}",
             status=_status(each.enabled),
             integration=each.destination_integration_id,
-            orchestration=self._orchestration(each.orchestration_workflow_id),
-            depends_on=there,
-            unresolved=() if there else (each.source_id,),
+            orchestration=self._orchestration_id(each.orchestration_workflow_id),
+            depends_on=known,
+            unresolved=() if known else (each.source_id,),
         )
 
 

@@ -58,14 +58,14 @@ class Graph:
         :param chosen: the nodes.
         :raises CycleError: if the dependencies form a cycle.
         """
-        these = frozenset(chosen)
-        within = {key: sorted(self._nearest(key, these)) for key in sorted(these)}
-        circle = _circle(within)
-        if circle:
-            reported = " -> ".join(self.nodes[key].title for key in circle)
+        chosen_ids = frozenset(chosen)
+        within = {key: sorted(self._nearest(key, chosen_ids)) for key in sorted(chosen_ids)}
+        cycle = _cycle(within)
+        if cycle:
+            reported = " -> ".join(self.nodes[key].title for key in cycle)
             raise CycleError(
-                f"{self.snapshot.origin}: the references go round in a circle, so nothing of it can be run first: "
-                f"{reported}. Each of these is read by the next: mend the SQL of one, and take the snapshot again."
+                f"{self.snapshot.origin}: the references form a cycle, so no node can run first: {reported}. Each node "
+                "is read by the next one. Change the SQL of one of them, and write the snapshot again."
             )
         return within
 
@@ -94,23 +94,23 @@ def _reached(begin: Collection[str], following: Mapping[str, Collection[str]], s
     return reached
 
 
-def _circle(parents: Mapping[str, Collection[str]]) -> list[str]:
+def _cycle(parents: Mapping[str, Collection[str]]) -> list[str]:
     """Return a cycle in the direction of the data, with the same first and last node; empty if there is none."""
     done: set[str] = set()
     for begin in parents:
         if begin in done:
             continue
-        way: dict[str, Iterator[str]] = {begin: iter(parents[begin])}
-        while way:
-            last = next(reversed(way))
-            for parent in way[last]:
-                if parent in way:
-                    round_trip = list(way)
-                    return [*round_trip[round_trip.index(parent) :], parent][::-1]
+        path: dict[str, Iterator[str]] = {begin: iter(parents[begin])}
+        while path:
+            last = next(reversed(path))
+            for parent in path[last]:
+                if parent in path:
+                    visited = list(path)
+                    return [*visited[visited.index(parent) :], parent][::-1]
                 if parent not in done:
-                    way[parent] = iter(parents[parent])
+                    path[parent] = iter(parents[parent])
                     break
             else:
                 done.add(last)
-                del way[last]
+                del path[last]
     return []

@@ -17,7 +17,7 @@ _STYLES = (
 _SPECIAL = re.compile(r"[^\w .,:/()-]", re.ASCII)
 
 
-def picture(nodes: Sequence[Node], parents: Mapping[str, Sequence[str]]) -> str:
+def diagram(nodes: Sequence[Node], parents: Mapping[str, Sequence[str]]) -> str:
     """
     Return a diagram with nodes from left to right, each within its schema or folder.
 
@@ -25,22 +25,22 @@ def picture(nodes: Sequence[Node], parents: Mapping[str, Sequence[str]]) -> str:
     :param parents: IDs of the nodes that each node reads, by ID.
     """
     names = {node.id: f"n{place}" for place, node in enumerate(nodes)}
-    boxes: dict[tuple[str, str], list[Node]] = {}
+    groups: dict[tuple[str, str], list[Node]] = {}
     for node in nodes:
-        boxes.setdefault((node.kind, node.folder), []).append(node)
+        groups.setdefault((node.kind, node.folder), []).append(node)
     lines = ["flowchart LR"]
-    for place, ((_, folder), inside) in enumerate(sorted(boxes.items())):
-        drawn = [_drawn(names[node.id], node) for node in inside]
+    for place, ((_, folder), members) in enumerate(sorted(groups.items())):
+        node_lines = [_node_line(names[node.id], node) for node in members]
         if folder:
-            drawn = [f'subgraph g{place}["{_label(folder)}"]', *(f"  {line}" for line in drawn), "end"]
-        lines += [f"  {line}" for line in drawn]
+            node_lines = [f'subgraph g{place}["{_label(folder)}"]', *(f"  {line}" for line in node_lines), "end"]
+        lines += [f"  {line}" for line in node_lines]
     for node in nodes:
         lines += [f"  {names[parent]} --> {names[node.id]}" for parent in parents[node.id]]
     lines += [f"  {style}" for style in _STYLES]
     return "\n".join(lines) + "\n"
 
 
-def _drawn(name: str, node: Node) -> str:
+def _node_line(name: str, node: Node) -> str:
     begin, end = _SHAPES[node.kind]
     return f'{name}{begin}"{_label(node.name)}"{end}:::{node.kind}'
 

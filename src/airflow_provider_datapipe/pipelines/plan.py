@@ -124,7 +124,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ReportItem:
     """
     Result of one resource.
 
@@ -149,7 +149,7 @@ class Report:
     :param warnings: warnings for the user.
     """
 
-    items: tuple[Done, ...] = ()
+    items: tuple[ReportItem, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -191,7 +191,7 @@ _SIGNS = {
     Action.DELETE: "-",
     Action.NONE: "=",
 }
-_COLOURS = {
+_COLORS = {
     Action.CREATE: "32",
     Action.UPDATE: "33",
     Action.PUBLISH: "36",
@@ -201,49 +201,49 @@ _COLOURS = {
 _PLAIN, _RED, _GREEN, _YELLOW, _FAINT = "", "31", "32", "33", "2"
 
 
-def plan_text(plan: Plan, *, coloured: bool = False, orphans_stay: str = "They stay.") -> str:
+def plan_text(plan: Plan, *, colored: bool = False, orphans_note: str = "Not deleted.") -> str:
     """
     Return a plan as text for users.
 
     :param plan: the plan.
-    :param coloured: if True, the text contains ANSI colors.
-    :param orphans_stay: sentence about orphans that are not deleted.
+    :param colored: if True, the text contains ANSI colors.
+    :param orphans_note: sentence about orphans that are not deleted.
     """
     lines: list[str] = []
     for item in plan.changes:
-        why = f" ({item.reason})" if item.reason else ""
-        sign = f"{_SIGNS[item.action]} {item.action} {item.kind} {item.name}{why}"
-        lines.append(_paint(sign, _COLOURS[item.action], coloured=coloured))
+        reason = f" ({item.reason})" if item.reason else ""
+        sign = f"{_SIGNS[item.action]} {item.action} {item.kind} {item.name}{reason}"
+        lines.append(_paint(sign, _COLORS[item.action], colored=colored))
         lines += [
-            _paint(f"    {each.field}: {shown(each.old)} -> {shown(each.new)}", _PLAIN, coloured=coloured)
+            _paint(f"    {each.field}: {shown(each.old)} -> {shown(each.new)}", _PLAIN, colored=colored)
             for each in item.changes
         ]
-        lines += [_paint(f"    {line}", _colour_of(line), coloured=coloured) for line in item.diff]
+        lines += [_paint(f"    {line}", _color_of(line), colored=colored) for line in item.diff]
     if plan.orphans:
-        lines.append(f"In the service, and not in the files: {len(plan.orphans)}. {orphans_stay}")
-        lines += [_paint(f"    ? {item.kind} {item.name}", _YELLOW, coloured=coloured) for item in plan.orphans]
-    lines += [_paint(f"Warning: {each}", _YELLOW, coloured=coloured) for each in plan.warnings]
+        lines.append(f"Orphans (in the service, but not in the files): {len(plan.orphans)}. {orphans_note}")
+        lines += [_paint(f"    ? {item.kind} {item.name}", _YELLOW, colored=colored) for item in plan.orphans]
+    lines += [_paint(f"Warning: {each}", _YELLOW, colored=colored) for each in plan.warnings]
     counts = Counter(item.action for item in plan.changes)
     reported = [f"{counts[action]} to {action}" for action in Action if counts[action]]
     lines.append(f"{', '.join(reported)}." if reported else "Nothing to do.")
     return "\n".join(lines) + "\n"
 
 
-def report_text(report: Report, *, coloured: bool = False) -> str:
+def report_text(report: Report, *, colored: bool = False) -> str:
     """
     Return a report as text for users, with a line for each resource that is not unchanged.
 
     :param report: the report.
-    :param coloured: if True, the text contains ANSI colors.
+    :param colored: if True, the text contains ANSI colors.
     """
     lines = []
     for item in report.items:
         if item.result is Result.UNCHANGED:
             continue
-        colour = _RED if item.result is Result.FAILED else _YELLOW if item.result is Result.SKIPPED else _GREEN
-        why = f": {item.error}" if item.error else ""
-        lines.append(_paint(f"{item.result} {item.kind} {item.name}{why}", colour, coloured=coloured))
-    lines += [_paint(f"Warning: {each}", _YELLOW, coloured=coloured) for each in report.warnings]
+        color = _RED if item.result is Result.FAILED else _YELLOW if item.result is Result.SKIPPED else _GREEN
+        reason = f": {item.error}" if item.error else ""
+        lines.append(_paint(f"{item.result} {item.kind} {item.name}{reason}", color, colored=colored))
+    lines += [_paint(f"Warning: {each}", _YELLOW, colored=colored) for each in report.warnings]
     counts = Counter(item.result for item in report.items)
     reported = [f"{counts[result]} {result}" for result in Result if counts[result]]
     lines.append(f"{', '.join(reported)}." if reported else "Nothing to do.")
@@ -255,15 +255,15 @@ def shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _colour_of(line: str) -> str:
+def _color_of(line: str) -> str:
     if line.startswith(("+++", "---", "@@")):
         return _FAINT
     return _GREEN if line.startswith("+") else _RED if line.startswith("-") else _PLAIN
 
 
-def _paint(line: str, colour: str, *, coloured: bool) -> str:
+def _paint(line: str, color: str, *, colored: bool) -> str:
     safe = printable(line.replace("\n", "\\n"))
-    return f"\x1b[{colour}m{safe}\x1b[0m" if coloured and colour else safe
+    return f"\x1b[{color}m{safe}\x1b[0m" if colored and color else safe
 
 
 def printable(text: str) -> str:
@@ -277,7 +277,7 @@ def _printable(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def combined(plans: Sequence[Plan]) -> Plan:
+def combined_plans(plans: Sequence[Plan]) -> Plan:
     """Return the concatenation of plans."""
     return Plan(
         tuple(item for plan in plans for item in plan.items), tuple(each for plan in plans for each in plan.warnings)

@@ -37,32 +37,34 @@ class Resolved(NamedTuple):
 
 
 @dataclass(slots=True)
-class Catalogue:
+class ReferenceCatalog:
     """Possible targets of references: node IDs by the names that references use."""
 
     _raw: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     #: Tables beside those of streams. A stream with the same name takes precedence.
-    _beside: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _substreams: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _models: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _published: set[str] = field(default_factory=set)
 
     def add_stream(self, stream_id: str, schema: str | None, name: str) -> None:
         """Add the table of a stream."""
-        self._raw[_place(schema, name)].append(node_id(STREAM, stream_id))
+        self._raw[_table_name(schema, name)].append(node_id(STREAM, stream_id))
 
-    def add_parts(self, schema: str | None, offered: Iterable[AvailableStream], stream_ids: Mapping[str, str]) -> None:
+    def add_substreams(
+        self, schema: str | None, available: Iterable[AvailableStream], stream_ids: Mapping[str, str]
+    ) -> None:
         """
         Add the tables of substreams, which contain the nested records of a stream's rows.
 
         :param schema: schema of the sync.
-        :param offered: streams that its source offers.
+        :param available: available streams of its source.
         :param stream_ids: IDs of its streams, by name.
         """
-        for stream in offered:
-            for part in stream.sub_streams or ():
+        for stream in available:
+            for substream in stream.sub_streams or ():
                 if stream.name in stream_ids:
-                    for name in (part, f"{stream.name}_{part}", f"{stream.name}__{part}"):
-                        self._beside[_place(schema, name)].append(node_id(STREAM, stream_ids[stream.name]))
+                    for name in (substream, f"{stream.name}_{substream}", f"{stream.name}__{substream}"):
+                        self._substreams[_table_name(schema, name)].append(node_id(STREAM, stream_ids[stream.name]))
 
     def add_transform(self, transform: Transform) -> None:
         """Add the view or table of a transform."""
@@ -72,11 +74,11 @@ class Catalogue:
         if transform.status == "published":
             self._published.add(key)
 
-    def leads_to(self, reference: Reference) -> list[str]:
+    def nodes_of(self, reference: Reference) -> list[str]:
         """Return the IDs of the nodes that a reference matches: several if the service's names are ambiguous."""
         if reference.type == _RAW_VIEW or reference.tag.startswith(_RAW):
             names = (reference.tag.removeprefix(_RAW), reference.dw_item_id)
-            found = (known.get(name) for known in (self._raw, self._beside) for name in names)
+            found = (known.get(name) for known in (self._raw, self._substreams) for name in names)
             return sorted(set(next(filter(None, found), ())))
         named = set(self._models.get(reference.tag.removeprefix(_MODEL), ()))
         # Only published transforms can be referenced. Drafts match by the name that they will have.
@@ -84,7 +86,7 @@ class Catalogue:
 
     def resolve(self, references: Sequence[Reference]) -> Resolved:
         """Return the nodes that references match, and the tags without a node."""
-        found = {reference.tag: self.leads_to(reference) for reference in references}
+        found = {reference.tag: self.nodes_of(reference) for reference in references}
         nodes = {node for each in found.values() for node in each}
         return Resolved(tuple(sorted(nodes)), tuple(sorted(tag for tag, each in found.items() if not each)))
 
@@ -96,5 +98,5 @@ class Catalogue:
         return Resolved(tuple(found), () if found else (source_id,))
 
 
-def _place(schema: str | None, name: str) -> str:
+def _table_name(schema: str | None, name: str) -> str:
     return f"{schema}.{name}" if schema else name

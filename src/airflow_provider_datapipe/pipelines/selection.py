@@ -5,8 +5,8 @@ Node selection language.
 
     selection     terms, separated by spaces or in a list: the union of their nodes
     term          parts, separated by commas: the intersection of their nodes
-    part          WHAT, +WHAT (with ancestors), WHAT+ (with descendants), 1+WHAT, WHAT+2 (limited distance)
-    WHAT          a name, folder/name or schema.name
+    part          NODES, +NODES (with ancestors), NODES+ (with descendants), 1+NODES, NODES+2 (limited distance)
+    NODES         a name, folder/name or schema.name
                   folder:marts  kind:stream  sync:shop  orchestration:nightly  status:draft  materialization:table
                   id:transform:abc
 
@@ -39,17 +39,17 @@ def select(graph: Graph, chosen: Selection | None = None, excluded: Selection | 
     :param excluded: a selection of nodes to exclude; None for none.
     :raises SelectionError: if a name or a method is unknown, or no node is selected.
     """
-    meant = set(graph.nodes) if chosen is None else meant_by(graph, chosen, "select")
-    left_out = set() if excluded is None else meant_by(graph, excluded, "exclude")
-    if not meant - left_out:
-        how = "Nothing is there that can be run" if chosen is None else f"select={chosen!r} means nothing"
-        if meant:
-            how = f"exclude={excluded!r} leaves nothing of what is selected"
-        raise SelectionError(f"{graph.snapshot.origin}: {how}.")
-    return sorted(meant - left_out)
+    selected = set(graph.nodes) if chosen is None else matching_nodes(graph, chosen, "select")
+    excluded_nodes = set() if excluded is None else matching_nodes(graph, excluded, "exclude")
+    if not selected - excluded_nodes:
+        reason = "there are no runnable nodes" if chosen is None else f"select={chosen!r} matches no nodes"
+        if selected:
+            reason = f"exclude={excluded!r} excludes all selected nodes"
+        raise SelectionError(f"{graph.snapshot.origin}: {reason}.")
+    return sorted(selected - excluded_nodes)
 
 
-def meant_by(graph: Graph, selection: Selection, field: str) -> set[str]:
+def matching_nodes(graph: Graph, selection: Selection, field: str) -> set[str]:
     """
     Return the IDs of the nodes that a selection matches, which can be none.
 
@@ -59,51 +59,53 @@ def meant_by(graph: Graph, selection: Selection, field: str) -> set[str]:
     :raises SelectionError: if a name or a method is unknown.
     """
     terms = selection.split() if isinstance(selection, str) else selection
-    meant: set[str] = set()
+    matching: set[str] = set()
     for term in terms:
         if not isinstance(term, str):
-            raise SelectionError(f"{field}={selection!r}: {term!r} is no text.")
+            raise SelectionError(f"{field}={selection!r}: {term!r} is not text.")
         parts = [_part(graph, part.strip(), f"{field}={selection!r}") for part in term.split(",")]
-        meant |= set.intersection(*parts)
-    return meant
+        matching |= set.intersection(*parts)
+    return matching
 
 
 def _part(graph: Graph, text: str, where: str) -> set[str]:
     found = _PART.fullmatch(text)
     if found is None or not found["what"]:
-        raise SelectionError(f"{where}: {text!r} means nothing: give a name, or a word such as folder:marts.")
-    begin = _meant(graph, found["what"], where)
-    meant = set(begin)
+        raise SelectionError(
+            f"{where}: {text!r} is not a valid selection: use a name, or a method such as folder:marts."
+        )
+    begin = _matching(graph, found["what"], where)
+    matching = set(begin)
     if found["reads"]:
-        meant |= graph.ancestors(begin, _steps(found["before"]))
+        matching |= graph.ancestors(begin, _steps(found["before"]))
     if found["read"]:
-        meant |= graph.descendants(begin, _steps(found["after"]))
-    return meant
+        matching |= graph.descendants(begin, _steps(found["after"]))
+    return matching
 
 
 def _steps(digits: str) -> int | None:
     return int(digits) if digits else None
 
 
-def _meant(graph: Graph, what: str, where: str) -> set[str]:
-    word, colon, pattern = what.partition(":")
+def _matching(graph: Graph, what: str, where: str) -> set[str]:
+    method, colon, pattern = what.partition(":")
     if not colon:
-        word, pattern = "name", what
-    names = _WORDS.get(word)
+        method, pattern = "name", what
+    names = _METHODS.get(method)
     if names is None:
-        near = difflib.get_close_matches(word, _WORDS, n=1)
-        hint = f"Was {near[0]}: meant?" if near else f"There are {', '.join(f'{each}:' for each in _WORDS)}."
-        raise SelectionError(f"{where}: {word}: is no word of a selection. {hint}")
+        near = difflib.get_close_matches(method, _METHODS, n=1)
+        hint = f"Did you mean {near[0]}:?" if near else f"Use {', '.join(f'{each}:' for each in _METHODS)}."
+        raise SelectionError(f"{where}: {method}: is not a selection method. {hint}")
     if not pattern:
-        raise SelectionError(f"{where}: {what!r} means nothing: something has to follow the colon.")
-    meant = {
+        raise SelectionError(f"{where}: {what!r} has no value after the colon.")
+    matching = {
         key
         for key, node in graph.nodes.items()
         if any(fnmatchcase(name, pattern) for name in names(graph.snapshot, node))
     }
-    if not meant and not _is_pattern(pattern):
-        _refuse_unknown(graph, word, pattern, where)
-    return meant
+    if not matching and not _is_pattern(pattern):
+        _refuse_unknown(graph, method, pattern, where)
+    return matching
 
 
 def _is_pattern(text: str) -> bool:
@@ -111,24 +113,24 @@ def _is_pattern(text: str) -> bool:
     return any(mark in text for mark in "*?[")
 
 
-def _refuse_unknown(graph: Graph, word: str, wanted: str, where: str) -> None:
-    if wanted in _ALLOWED.get(word, ()):
+def _refuse_unknown(graph: Graph, method: str, wanted: str, where: str) -> None:
+    if wanted in _ALLOWED.get(method, ()):
         return
-    known = {name for name in _known(graph, word) if name}
+    known = {name for name in _known(graph, method) if name}
     by_folded = {name.casefold(): name for name in sorted(known)}
     near = [by_folded[each] for each in difflib.get_close_matches(wanted.casefold(), by_folded, n=_LISTED, cutoff=0.5)]
     if near:
         hint = f"Did you mean {' or '.join(near)}?"
     else:
-        hint = f"There is {', '.join(sorted(known)[:_LISTED])}." if known else "There are none at all."
-    what = "nothing is called" if word == "name" else f"there is no {word}"
+        hint = f"Known values: {', '.join(sorted(known)[:_LISTED])}." if known else "There are no values."
+    what = "there is no node" if method == "name" else f"there is no {method}"
     raise SelectionError(f"{where}: {what} {wanted!r} in {graph.snapshot.origin}. {hint}")
 
 
-def _known(graph: Graph, word: str) -> Iterator[str]:
-    yield from _ALLOWED.get(word, ())
+def _known(graph: Graph, method: str) -> Iterator[str]:
+    yield from _ALLOWED.get(method, ())
     for node in graph.nodes.values():
-        yield from _WORDS[word](graph.snapshot, node)
+        yield from _METHODS[method](graph.snapshot, node)
 
 
 def _names(_: Snapshot, node: Node) -> Iterable[str]:
@@ -143,24 +145,24 @@ def _folders(_: Snapshot, node: Node) -> Iterable[str]:
     return ("/".join([*parts, node.name]), *("/".join(parts[:count]) for count in range(1, len(parts) + 1)))
 
 
-def _led_to(field: str, kind: str) -> Callable[[Snapshot, Node], Iterable[str]]:
+def _related(field: str, kind: str) -> Callable[[Snapshot, Node], Iterable[str]]:
     def names(snapshot: Snapshot, node: Node) -> Iterable[str]:
-        holder = snapshot.nodes.get(getattr(node, field))
-        if holder is None and node.sync:
+        related = snapshot.nodes.get(getattr(node, field))
+        if related is None and node.sync:
             # Streams inherit the orchestration of their sync.
-            holder = snapshot.nodes.get(getattr(snapshot.nodes[node.sync], field))
-        return () if holder is None or holder.kind != kind else (holder.name, holder.resource_id)
+            related = snapshot.nodes.get(getattr(snapshot.nodes[node.sync], field))
+        return () if related is None or related.kind != kind else (related.name, related.resource_id)
 
     return names
 
 
 #: Selection methods: a function for each that returns the values of a node to match.
-_WORDS: dict[str, Callable[[Snapshot, Node], Iterable[str]]] = {
+_METHODS: dict[str, Callable[[Snapshot, Node], Iterable[str]]] = {
     "name": _names,
     "folder": _folders,
     "kind": lambda _, node: (node.kind,),
-    "sync": _led_to("sync", SYNC),
-    "orchestration": _led_to("orchestration", ORCHESTRATION),
+    "sync": _related("sync", SYNC),
+    "orchestration": _related("orchestration", ORCHESTRATION),
     "status": lambda _, node: (node.status,),
     "materialization": lambda _, node: (node.materialization,),
     "id": lambda _, node: (node.id,),

@@ -26,7 +26,7 @@ SYNC, ORCHESTRATION = "sync", "orchestration"
 RUNNABLE = (STREAM, TRANSFORM, REVERSE_ETL)
 KINDS = (*RUNNABLE, SYNC, ORCHESTRATION)
 
-_AGAIN = "take it again with `datapipe snapshot`"
+_WRITE_AGAIN = "write it again with `datapipe snapshot`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ _TEXTS = tuple(field.name for field in fields(Node) if field.type == "str")
 _LISTS = tuple(field.name for field in fields(Node) if field.name not in _TEXTS)
 _REQUIRED = ("id", "kind", "resource_id", "name")
 #: Kinds of nodes that a field can refer to.
-_LEADS_TO = {"sync": (SYNC,), "orchestration": (ORCHESTRATION,)}
+_REFERENCE_KINDS = {"sync": (SYNC,), "orchestration": (ORCHESTRATION,)}
 
 
 class Snapshot:
@@ -106,19 +106,21 @@ class Snapshot:
         self.origin = origin
         self.nodes: Mapping[str, Node] = MappingProxyType({node.id: node for node in ordered})
         if len(self.nodes) != len(ordered):
-            twice = next(one.id for one, other in pairwise(ordered) if one.id == other.id)
-            raise SnapshotError(f"{origin}: the id {twice!r} is there twice: {_AGAIN}.")
+            duplicate = next(one.id for one, other in pairwise(ordered) if one.id == other.id)
+            raise SnapshotError(f"{origin}: duplicate id {duplicate!r}: {_WRITE_AGAIN}.")
         for node in ordered:
-            self._check_ends(node)
+            self._check_references(node)
 
-    def _check_ends(self, node: Node) -> None:
-        for field in (*_LEADS_TO, "depends_on", "draft_depends_on"):
+    def _check_references(self, node: Node) -> None:
+        for field in (*_REFERENCE_KINDS, "depends_on", "draft_depends_on"):
             value = getattr(node, field)
-            for end in (value,) if isinstance(value, str) else value or ():
-                there = self.nodes.get(end)
-                if end and (there is None or there.kind not in _LEADS_TO.get(field, RUNNABLE)):
-                    what = "is not there" if there is None else f"is of the kind {there.kind}"
-                    raise SnapshotError(f"{self.origin}: {field} of {node.id!r} names {end!r}, which {what}: {_AGAIN}.")
+            for target in (value,) if isinstance(value, str) else value or ():
+                referenced = self.nodes.get(target)
+                if target and (referenced is None or referenced.kind not in _REFERENCE_KINDS.get(field, RUNNABLE)):
+                    what = "is not in the snapshot" if referenced is None else f"has the kind {referenced.kind}"
+                    raise SnapshotError(
+                        f"{self.origin}: {field} of {node.id!r} refers to {target!r}, which {what}: {_WRITE_AGAIN}."
+                    )
 
     def as_text(self) -> str:
         """Return the snapshot as the text of a file, which is the same for the same nodes."""
@@ -138,44 +140,45 @@ def parse(text: str, *, origin: str = "The snapshot") -> Snapshot:
         document = json.loads(text)
     except json.JSONDecodeError as error:
         raise SnapshotError(
-            f"{origin}, line {error.lineno}, column {error.colno}: this is no JSON ({error.msg}): {_AGAIN}."
+            f"{origin}, line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}): {_WRITE_AGAIN}."
         ) from None
     except RecursionError:
-        raise SnapshotError(f"{origin} is nested too deeply to be a snapshot: {_AGAIN}.") from None
+        raise SnapshotError(f"{origin} is nested too deeply to be a snapshot: {_WRITE_AGAIN}.") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise SnapshotError(f"{origin} is no snapshot: it does not say that its format is {FORMAT!r}. Or {_AGAIN}.")
+        raise SnapshotError(f"{origin} is not a snapshot, because its format is not {FORMAT!r}: {_WRITE_AGAIN}.")
     version = document.get("version")
     if isinstance(version, bool) or version != VERSION:
         raise SnapshotError(
-            f"{origin} has the format version {version!r}, and this release reads version {VERSION}: {_AGAIN} "
-            "of the release that reads it."
+            f"{origin} has the format version {version!r}, and this release reads version {VERSION}: {_WRITE_AGAIN} "
+            "of this release."
         )
     nodes = document.get("nodes")
     if not isinstance(nodes, list):
-        raise SnapshotError(f"{origin}: nodes is not a list: {_AGAIN}.")
+        raise SnapshotError(f"{origin}: nodes is not a list: {_WRITE_AGAIN}.")
     return Snapshot((_node(node, f"{origin}, nodes[{place}]") for place, node in enumerate(nodes)), origin=origin)
 
 
 def _node(given: Any, where: str) -> Node:
     """Parse a node. Unknown fields are ignored, because a later release may have more."""
     if not isinstance(given, dict):
-        raise SnapshotError(f"{where} is no object: {_AGAIN}.")
+        raise SnapshotError(f"{where} is not an object: {_WRITE_AGAIN}.")
     for name in _TEXTS:
         value = given.get(name, "")
         if not isinstance(value, str) or (name in _REQUIRED and not value):
-            raise SnapshotError(f"{where}: {name} is no text: {_AGAIN}.")
+            kind = "non-empty string" if name in _REQUIRED else "string"
+            raise SnapshotError(f"{where}: {name} must be a {kind}: {_WRITE_AGAIN}.")
     if given["kind"] not in KINDS:
-        raise SnapshotError(f"{where}: kind is {given['kind']!r} and not one of {', '.join(KINDS)}: {_AGAIN}.")
+        raise SnapshotError(f"{where}: kind is {given['kind']!r}, not one of {', '.join(KINDS)}: {_WRITE_AGAIN}.")
     if given["id"] != node_id(given["kind"], given["resource_id"]):
-        raise SnapshotError(f"{where}: id is {given['id']!r} and not made of kind and resource_id: {_AGAIN}.")
-    taken: dict[str, Any] = {name: given[name] for name in _TEXTS if name in given}
+        raise SnapshotError(f"{where}: id is {given['id']!r}, not made of kind and resource_id: {_WRITE_AGAIN}.")
+    values: dict[str, Any] = {name: given[name] for name in _TEXTS if name in given}
     for name in _LISTS:
         if name in given:
             value = given[name]
             if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-                raise SnapshotError(f"{where}: {name} is no list of texts: {_AGAIN}.")
-            taken[name] = tuple(value)
-    return Node(**taken)
+                raise SnapshotError(f"{where}: {name} is not a list of strings: {_WRITE_AGAIN}.")
+            values[name] = tuple(value)
+    return Node(**values)
 
 
 def node_id(kind: str, resource_id: str) -> str:
@@ -183,9 +186,9 @@ def node_id(kind: str, resource_id: str) -> str:
     return f"{kind}:{resource_id}"
 
 
-_Mark = tuple[int, int, int]
+_FileVersion = tuple[int, int, int]
 #: Cache of this process by path, with the state of the file when it was read.
-_read_before: dict[Path, tuple[_Mark, Snapshot]] = {}
+_cache: dict[Path, tuple[_FileVersion, Snapshot]] = {}
 
 
 def read(path: Path) -> Snapshot:
@@ -198,19 +201,19 @@ def read(path: Path) -> Snapshot:
     origin = str(path)
     try:
         state = path.stat()
-        mark = (state.st_mtime_ns, state.st_size, state.st_ino)
-        known = _read_before.get(path)
-        if known is not None and known[0] == mark:
+        version_key = (state.st_mtime_ns, state.st_size, state.st_ino)
+        known = _cache.get(path)
+        if known is not None and known[0] == version_key:
             return known[1]
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise SnapshotError(
-            f"There is no snapshot {origin}: take one with `datapipe snapshot --output FILE`."
+            f"There is no snapshot {origin}: create it with `datapipe snapshot --output FILE`."
         ) from None
     except UnicodeDecodeError:
-        raise SnapshotError(f"{origin} is no text in UTF-8: {_AGAIN}.") from None
+        raise SnapshotError(f"{origin} is not valid UTF-8: {_WRITE_AGAIN}.") from None
     except OSError as error:
         raise SnapshotError(f"The snapshot {origin} can't be read: {error.strerror or error}.") from None
     snapshot = parse(text, origin=origin)
-    _read_before[path] = (mark, snapshot)
+    _cache[path] = (version_key, snapshot)
     return snapshot

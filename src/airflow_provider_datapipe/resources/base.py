@@ -40,7 +40,7 @@ class Change(TypedDict):
     :ivar id: ID of the resource; None if there is none.
     :ivar name: name of the resource; None if it has none.
     :ivar action: the action, such as ``created`` or ``enabled``; ``none`` if no change was necessary.
-    :ivar changed: True if the service holds another state than before, as far as it shows that.
+    :ivar changed: True if the state in the service has changed, as far as the service shows it.
     :ivar details: the resource after the change, without fields that may be secret; None if the service does not return
         it.
     :ivar warnings: warnings about fields that the service does not show; omitted if there are none.
@@ -125,8 +125,8 @@ async def get_or_create(find: Callable[[], Flow[T | None]], create: Request[T]) 
     :returns: the resource, and True if it is new.
     :raises DatapipeError: if the resource cannot be created. If the response was lost, a retry finds the resource.
     """
-    if (there := await find()) is not None:
-        return there, False
+    if (found := await find()) is not None:
+        return found, False
     try:
         return await send(create), True
     except (TransportError, ServerError) as error:
@@ -136,13 +136,13 @@ async def get_or_create(find: Callable[[], Flow[T | None]], create: Request[T]) 
         for pause in (0, _SECOND_POLL):
             if pause:
                 await sleep(pause)
-            if (there := await find()) is not None:
-                return there, True
+            if (found := await find()) is not None:
+                return found, True
         raise
     except (ConflictError, InvalidRequestError):
         # Another task may have created it in the meantime.
-        if (there := await find()) is not None:
-            return there, False
+        if (found := await find()) is not None:
+            return found, False
         raise
 
 
@@ -164,7 +164,7 @@ def check_if_exists(if_exists: str) -> None:
     choice("if_exists", if_exists, ("update", "keep", "fail"))
 
 
-def existing(found: BaseModel, what: str, if_exists: IfExists) -> None:
+def existing(found: BaseModel, description: str, if_exists: IfExists) -> None:
     """
     Raise if an existing resource is an error.
 
@@ -172,7 +172,7 @@ def existing(found: BaseModel, what: str, if_exists: IfExists) -> None:
     """
     if if_exists == "fail":
         raise ResourceExistsError(
-            f"There is {what} already: {getattr(found, 'id', None)}. if_exists says to fail then."
+            f"There is {description} already: {getattr(found, 'id', None)}, and if_exists is 'fail'."
         )
 
 

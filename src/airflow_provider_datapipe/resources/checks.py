@@ -95,7 +95,7 @@ def number_of(field: str, sql: str, row: dict[str, Any]) -> float:
     value = next(iter(row.values()), None)
     read = _number(value)
     if not isinstance(read, float):
-        raise CheckFailedError(f"The check failed: {field} is {value!r}, and no number: {_short(sql)}")
+        raise CheckFailedError(f"The check failed: {field} is {value!r}, not a number: {_short(sql)}")
     return read
 
 

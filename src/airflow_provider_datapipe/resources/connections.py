@@ -13,7 +13,7 @@ from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.resources.base import Change, IfMissing, change
 from airflow_provider_datapipe.resources.template_values import choice
-from airflow_provider_datapipe.runs.bridges import Bridge, fingerprint, may_be
+from airflow_provider_datapipe.runs.bridges import Bridge, fingerprint, may_match
 from airflow_provider_datapipe.runs.names import UnknownNameError, find_connection
 from airflow_provider_datapipe.runs.targets import required
 
@@ -28,7 +28,7 @@ class ConnectionInUseError(DatapipeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedBridge:
     """
     A new bridge, with the secrets for the person who authorizes it.
 
@@ -50,7 +50,7 @@ async def open_bridge(
     connection_id: str | None,
     connection_label: str | None,
     state: str | None,
-) -> Opened:
+) -> OpenedBridge:
     """
     Create a bridge to a new connection, or to an existing one for reauthorization.
 
@@ -58,43 +58,45 @@ async def open_bridge(
 
     :param state: value that the service passes to the redirect address; None for a random value.
     """
-    again = None
+    existing = None
     if connection_label is not None:
-        again = await find_connection(required("connection_label", connection_label))
+        existing = await find_connection(required("connection_label", connection_label))
     elif connection_id is not None:
         wanted = required("connection_id", connection_id)
-        again = await _by_id(wanted) or Connection(id=wanted)
-    wanted_integration = required("integration_id", _given(integration_id, again.integration_id if again else None))
-    label = required("new_label", _given(new_label, again.label if again else None))
-    handed_back = secrets.token_urlsafe(32) if state is None else required("state", state)
+        existing = await _by_id(wanted) or Connection(id=wanted)
+    wanted_integration = required(
+        "integration_id", _given(integration_id, existing.integration_id if existing else None)
+    )
+    label = required("new_label", _given(new_label, existing.label if existing else None))
+    state_value = secrets.token_urlsafe(32) if state is None else required("state", state)
     request = connection_bridges.create(
         redirect_uri=required("redirect_uri", redirect_uri),
         integration_id=wanted_integration,
         label=label,
-        connection_id=UNSET if again is None else again.id,
-        state=handed_back,
+        connection_id=UNSET if existing is None else existing.id,
+        state=state_value,
     )
     known: tuple[str, ...] = ()
-    if again is None:
+    if existing is None:
         listed = await list_all(connections.list_())
-        known = tuple(one.id for one in listed if may_be(one, wanted_integration, label))
-    made = await send(request)
+        known = tuple(one.id for one in listed if may_match(one, wanted_integration, label))
+    created = await send(request)
     bridge = Bridge(
         integration_id=wanted_integration,
         label=label,
-        expires_at=format_timestamp(made.expires_at),
-        connection_id=None if again is None else again.id,
+        expires_at=format_timestamp(created.expires_at),
+        connection_id=None if existing is None else existing.id,
         known_connection_ids=known,
     )
-    if again is not None:
+    if existing is not None:
         # Not every service lists the address that identifies a bridge.
         active = (await send(connection_bridges.list_())).data
-        if made.authorize_url in [one.authorize_url for one in active]:
-            bridge = replace(bridge, fingerprint=fingerprint(made.authorize_url))
-    return Opened(bridge, made.authorize_url, handed_back)
+        if created.authorize_url in [one.authorize_url for one in active]:
+            bridge = replace(bridge, fingerprint=fingerprint(created.authorize_url))
+    return OpenedBridge(bridge, created.authorize_url, state_value)
 
 
-def result_of(opened: Opened, *, show: bool) -> dict[str, Any]:
+def result_of(opened: OpenedBridge, *, show: bool) -> dict[str, Any]:
     """
     Return the result of a new bridge as JSON.
 
@@ -126,7 +128,7 @@ async def delete(
             wanted, label = found.id, found.label
         users = await _users(wanted)
         if if_used == "fail" and any(users.values()):
-            raise ConnectionInUseError(f"Connection {label or wanted} is used by {_reported(users)}. {_IN_USE}")
+            raise ConnectionInUseError(f"Connection {label or wanted} is used by {_describe(users)}. {_IN_USE}")
         await send(connections.delete(wanted))
     except (NotFoundError, UnknownNameError):
         if if_missing == "fail":
@@ -141,7 +143,7 @@ def _given(value: str | None, otherwise: str | None) -> str | None:
     return otherwise if value is None else value
 
 
-_IN_USE = "Delete what uses it first; with if_used='delete' the service is asked all the same, and decides."
+_IN_USE = "Delete these syncs first, or set if_used='delete' to send the request anyway."
 
 
 async def _by_id(connection_id: str) -> Connection | None:
@@ -160,7 +162,7 @@ async def _users(connection_id: str) -> dict[str, list[str]]:
     }
 
 
-def _reported(users: dict[str, list[str]]) -> str:
+def _describe(users: dict[str, list[str]]) -> str:
     named = [f"ELT sync {one}" for one in users["elt_syncs"]]
     named += [f"reverse ETL sync {one}" for one in users["reverse_etl_syncs"]]
     more = f" and {len(named) - _LISTED} more" if len(named) > _LISTED else ""

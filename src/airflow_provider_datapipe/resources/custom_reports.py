@@ -75,16 +75,16 @@ async def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, rec
     # Validate all reports before the first request.
     body: Any = custom_reports.create(reports=given, add_as_source_stream=as_stream).body
     wanted: tuple[CustomReport, ...] = body.reports
-    _refuse_twins(wanted)
+    _refuse_duplicates(wanted)
     done: dict[str, str | None] = dict(records.get(_RECORD) or {})
     results: list[ReportResult | None] = [
         _result(one, "none", done[_key(one)]) if _key(one) in done else None for one in wanted
     ]
     if if_exists == "keep":
         unknown = {one.elt_sync_id for one, result in zip(wanted, results, strict=True) if result is None}
-        there = await _there(unknown, as_stream=as_stream)
+        existing = await _existing_streams(unknown, as_stream=as_stream)
         for place, one in enumerate(wanted):
-            name = there.get(one.elt_sync_id, {}).get(_letters(one.name))
+            name = existing.get(one.elt_sync_id, {}).get(_letters(one.name))
             if results[place] is None and name is not None:
                 results[place] = _result(one, "none", name)
     missing = [place for place, result in enumerate(results) if result is None]
@@ -118,10 +118,10 @@ def error_of(result: ReportsResult, *, on_partial_failure: str, tolerated_errors
     """
     tolerated = check_policy(on_partial_failure, tolerated_errors)
     failed = [one for one in result["reports"] if one["error"] and one["error"]["error_code"] not in tolerated]
-    some_are_there = any(one["action"] != "failed" for one in result["reports"])
-    if not failed or (on_partial_failure == "succeed" and some_are_there):
+    some_exist = any(one["action"] != "failed" for one in result["reports"])
+    if not failed or (on_partial_failure == "succeed" and some_exist):
         return None
-    reported = " | ".join(_reported(one) for one in failed[:_LISTED]) + (" | ..." if len(failed) > _LISTED else "")
+    reported = " | ".join(_describe(one) for one in failed[:_LISTED]) + (" | ..." if len(failed) > _LISTED else "")
     return CustomReportError(f"{len(failed)} of {len(result['reports'])} custom reports were not created: {reported}")
 
 
@@ -138,7 +138,7 @@ def check_policy(on_partial_failure: str, tolerated_errors: Any) -> list[str]:
     return codes
 
 
-def _reported(one: ReportResult) -> str:
+def _describe(one: ReportResult) -> str:
     error = one["error"] or {}
     return f"{one['name']!r} of ELT sync {one['elt_sync_id']}: {error.get('error_code')}: {error.get('message')}"
 
@@ -154,13 +154,13 @@ async def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists
         for pause in (0.0, _SECOND_POLL):
             if pause:
                 await sleep(pause)
-            there = await _there({one.elt_sync_id for one in wanted}, as_stream=as_stream)
-            names = [there.get(one.elt_sync_id, {}).get(_letters(one.name)) for one in wanted]
+            existing = await _existing_streams({one.elt_sync_id for one in wanted}, as_stream=as_stream)
+            names = [existing.get(one.elt_sync_id, {}).get(_letters(one.name)) for one in wanted]
             if all(names):
                 return [_result(one, "created", name) for one, name in zip(wanted, names, strict=True)]
         raise
     if len(answer.results) != len(wanted):
-        raise ProtocolError(f"{request.label} answered {len(answer.results)} results for {len(wanted)} reports.")
+        raise ProtocolError(f"{request.label} returned {len(answer.results)} results for {len(wanted)} reports.")
     results = []
     for one, reported in zip(wanted, answer.results, strict=True):
         refused = None
@@ -170,9 +170,9 @@ async def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists
     return results
 
 
-async def _there(sync_ids: set[str], *, as_stream: bool) -> dict[str, dict[str, str]]:
+async def _existing_streams(sync_ids: set[str], *, as_stream: bool) -> dict[str, dict[str, str]]:
     """Return for each sync the names of streams that may belong to a report, by their normalized names."""
-    there = {}
+    existing = {}
     for sync_id in sorted(sync_ids):
         try:
             names = [stream.name for stream in await list_all(elt_streams.list_(elt_sync_id=sync_id))]
@@ -183,15 +183,15 @@ async def _there(sync_ids: set[str], *, as_stream: bool) -> dict[str, dict[str, 
         except NotFoundError:
             # The response of the creation reports the missing sync, for each report.
             continue
-        there[sync_id] = {_letters(name): name for name in names}
-    return there
+        existing[sync_id] = {_letters(name): name for name in names}
+    return existing
 
 
-def _refuse_twins(wanted: Sequence[CustomReport]) -> None:
+def _refuse_duplicates(wanted: Sequence[CustomReport]) -> None:
     seen = set()
     for one in wanted:
         if (which := (one.elt_sync_id, _letters(one.name))) in seen:
-            raise ValueError(f"reports: {one.name!r} of ELT sync {one.elt_sync_id} is there more than once")
+            raise ValueError(f"reports: {one.name!r} of ELT sync {one.elt_sync_id} occurs more than once")
         seen.add(which)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow_provider_datapipe.resources.comparable import NOT_SHOWN, UNKNOWN, Schedule
 
-#: Text that stands for the value of a setting, which may be secret.
+#: Replaces the value of a setting in plans, because it can be secret.
 MASK = "***"
 
 
@@ -48,7 +48,7 @@ class Differences:
     unknown: list[FieldChange] = field(default_factory=list)
 
     def __contains__(self, name: object) -> bool:
-        """Return True if a field differs. ``settings`` stands for any setting."""
+        """Return True if a field differs. ``settings`` matches any setting."""
         return any(each.field == name or each.field.startswith(f"{name}.") for each in self.changes)
 
     def compare(self, name: str, old: Any, new: Any) -> None:

@@ -81,10 +81,10 @@ async def create(
     existing(found, f"an ELT sync of connection {connection.name} that fills {schema!r}", if_exists)
     if if_exists == "keep":
         return _changed(found, action="created", changed=False)
-    return await _bring_up_to_date(found.id, interval, settings)
+    return await _update_differences(found.id, interval, settings)
 
 
-async def _bring_up_to_date(sync_id: str, interval: str, settings: dict[str, Any] | None) -> Change:
+async def _update_differences(sync_id: str, interval: str, settings: dict[str, Any] | None) -> Change:
     """Send the fields that differ, and an unknown schedule only together with them."""
     before = await _sync(sync_id, None)
     found = Differences()
@@ -130,12 +130,12 @@ async def update(
     if elt_settings is not None:
         given["elt_settings"] = mapping("elt_settings", elt_settings)
     if not given:
-        raise ValueError("there is nothing to change: give sync_interval or elt_settings")
+        raise ValueError("nothing to change: set sync_interval or elt_settings")
     before = await _sync(sync_id, destination_schema_name)
     after = await send(elt_syncs.update(before.id, **given))
     # A service may omit both fields: then report a change.
-    reported = {"sync_interval": after.sync_interval, "elt_settings": after.config}
-    changed = any(reported[field] is None for field in given) or (before.sync_interval, before.config) != (
+    shown = {"sync_interval": after.sync_interval, "elt_settings": after.config}
+    changed = any(shown[field] is None for field in given) or (before.sync_interval, before.config) != (
         after.sync_interval,
         after.config,
     )

@@ -67,7 +67,7 @@ async def update(
     """
     given = drop_none(new_name=new_name, cron_schedule=cron_schedule)
     if not given:
-        raise ValueError("there is nothing to change: give new_name or cron_schedule")
+        raise ValueError("nothing to change: set new_name or cron_schedule")
     if "new_name" in given:
         given["name"] = given.pop("new_name")
     try:
@@ -82,16 +82,16 @@ async def update(
     return _updated(after, sends_schedule="cron_schedule" in given)
 
 
-def compare(there: Orchestration, *, name: str, cron_schedule: str | None) -> Differences:
+def compare(current: Orchestration, *, name: str, cron_schedule: str | None) -> Differences:
     """
     Compare an orchestration with its desired state.
 
     :param cron_schedule: the desired schedule; None for the current one.
     """
     found = Differences()
-    found.compare("name", there.name, name)
+    found.compare("name", current.name, name)
     if cron_schedule is not None:
-        found.compare_schedule("cron_schedule", schedule_of_orchestration(there), cron_schedule)
+        found.compare_schedule("cron_schedule", schedule_of_orchestration(current), cron_schedule)
     return found
 
 

@@ -45,7 +45,7 @@ async def begin(queries: Mapping[str, str]) -> Batch:
     :raises InvalidRequestError: if a reference is unknown.
     """
     batch = Batch(KIND)
-    begun = {}
+    query_ids = {}
     for purpose, given in queries.items():
         sql = required(purpose, given)
         name = one_line(sql, longest=_LONGEST_NAME)
@@ -53,10 +53,10 @@ async def begin(queries: Mapping[str, str]) -> Batch:
         request = KINDS[KIND].request(target)
         # A query only reads, so the request can be repeated.
         repeatable = replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
-        seen = KINDS[KIND].accepted(target, await send(repeatable))
-        batch.waiting.append(seen.reference)
-        begun[purpose] = seen.reference.run_id
-    batch.note["queries"] = begun
+        state = KINDS[KIND].accepted(target, await send(repeatable))
+        batch.waiting.append(state.reference)
+        query_ids[purpose] = state.reference.run_id
+    batch.note["queries"] = query_ids
     return batch
 
 

@@ -33,7 +33,7 @@ async def call(endpoint: str | None, arguments: Any, *, all_pages: Any, limit: A
     if not every and most is None:
         return shown(await send(request))
     if not issubclass(request.endpoint.answer, Page):
-        raise InvalidInputError(f"{name} answers no list: leave all_pages and limit out. Nothing was sent.")
+        raise InvalidInputError(f"{name} does not return a list: remove all_pages and limit. Nothing was sent.")
     return shown(await list_all(request, limit=most))
 
 
@@ -54,7 +54,7 @@ def _check_arguments(name: str, function: Callable[..., Request[Any]], arguments
     missing = [each for each in needed if each not in arguments]
     if not unknown and not missing:
         return
-    wrong = [f"does not take {', '.join(map(repr, unknown))}"] if unknown else []
-    wrong += [f"needs {', '.join(missing)}"] if missing else []
-    takes = ", ".join(f"{each} (needed)" if each in needed else each for each in known) or "nothing"
-    raise InvalidInputError(f"{name} {' and '.join(wrong)}. It takes: {takes}. Nothing was sent.")
+    wrong = [f"does not accept {', '.join(map(repr, unknown))}"] if unknown else []
+    wrong += [f"requires {', '.join(missing)}"] if missing else []
+    takes = ", ".join(f"{each} (required)" if each in needed else each for each in known) or "none"
+    raise InvalidInputError(f"{name} {' and '.join(wrong)}. Arguments: {takes}. Nothing was sent.")

@@ -49,12 +49,12 @@ from airflow_provider_datapipe.runs.task_state import TaskState
 KIND = "reverse_etl_sync"
 FAILED_RECORDS = "reverse_etl_failed_records"
 HIDDEN_INTERVAL = "sync_interval of a reverse ETL sync that is attached to an orchestration"
-IDLE_INTERVAL = "It has no effect while the sync is attached: leave it out, or give it without the orchestration."
+IDLE_INTERVAL = "It has no effect while the sync is attached: remove it, or set it without an orchestration."
 
 #: Seconds between two polls of a run that blocks an update.
 _PAUSE = 5
 _LISTED = 5
-_GOING = (ReverseEtlSyncRunStatus.SCHEDULED, ReverseEtlSyncRunStatus.RUNNING)
+_ACTIVE = (ReverseEtlSyncRunStatus.SCHEDULED, ReverseEtlSyncRunStatus.RUNNING)
 
 
 class NotRestoredError(DatapipeError):
@@ -95,8 +95,8 @@ class DeactivatedSyncs:
         """Return True if the sync was active before a try of this task deactivated it."""
         return sync_id in self._pending or self._records.get(_key(sync_id)) is not None
 
-    def note(self, sync_id: str) -> None:
-        """Record that a sync is active. Call this before it is deactivated."""
+    def record_active(self, sync_id: str) -> None:
+        """Record that a sync is active. Call this before deactivating it."""
         self._records.set(_key(sync_id), {"enabled": True})
         if sync_id not in self._pending:
             self._pending.append(sync_id)
@@ -112,16 +112,16 @@ def _key(sync_id: str) -> str:
     return f"datapipe.{KIND}.active.{sync_id}"
 
 
-async def restore(earlier: DeactivatedSyncs) -> None:
+async def restore(deactivated: DeactivatedSyncs) -> None:
     """Activate the syncs that an incomplete update has deactivated."""
-    for sync_id in earlier.pending:
+    for sync_id in deactivated.pending:
         await send(reverse_etl_syncs.activate(sync_id))
-        earlier.forget(sync_id)
+        deactivated.forget(sync_id)
 
 
-async def reactivate(earlier: DeactivatedSyncs) -> None:
+async def reactivate(deactivated: DeactivatedSyncs) -> None:
     """Activate the same syncs, but keep the record: a request in flight may still deactivate them."""
-    for sync_id in earlier.pending:
+    for sync_id in deactivated.pending:
         await send(reverse_etl_syncs.activate(sync_id))
 
 
@@ -147,7 +147,7 @@ async def create(
     destination_connection_label: str | None,
     wanted: Definition,
     if_exists: IfExists,
-    earlier: DeactivatedSyncs,
+    deactivated: DeactivatedSyncs,
     wait_for_run: Any,
 ) -> Change:
     """
@@ -178,7 +178,7 @@ async def create(
     existing(found, f"a reverse ETL sync of {source.name} to {object_type_id} of {connection.name}", if_exists)
     if if_exists == "keep":
         return change(KIND, found.id, action="created", changed=False, after=found)
-    return await update(found.id, wanted, enabled=None, earlier=earlier, wait_for_run=wait_for_run)
+    return await update(found.id, wanted, enabled=None, deactivated=deactivated, wait_for_run=wait_for_run)
 
 
 async def _find(source_id: str, connection_id: str, object_type_id: str) -> ReverseEtlSync | None:
@@ -194,7 +194,7 @@ async def _find(source_id: str, connection_id: str, object_type_id: str) -> Reve
         ids = ", ".join([sync.id for sync in found[:_LISTED]] + ["..."] * (len(found) > _LISTED))
         raise AmbiguousNameError(
             f"{len(found)} reverse ETL syncs copy {source_id!r} to {object_type_id!r} of connection {connection_id!r}: "
-            f"{ids}. Change one of them by its id, with ReverseEtlSyncUpdateOperator, or delete the others."
+            f"{ids}. Update one of them by its ID with ReverseEtlSyncUpdateOperator, or delete the others."
         )
     return found[0] if found else None
 
@@ -207,7 +207,7 @@ async def _body(connection_id: str, wanted: Definition, current: ReverseEtlSyncW
     elif current is not None and current.operation is not None:
         body["operation"] = current.operation
     else:
-        raise ValueError("operation is needed: give its mode and mappings")
+        raise ValueError("operation is required: set its mode and mappings")
     orchestration_id = None
     if wanted.orchestration_id is not None or wanted.orchestration_name is not None:
         target = await orchestration_target(wanted.orchestration_id, wanted.orchestration_name)
@@ -231,11 +231,11 @@ async def _object_type(connection_id: str, wanted: Definition, current: ReverseE
         if found:
             raise AmbiguousNameError(
                 f"{name!r} is the name of more than one object type of connection {connection_id}: "
-                f"{', '.join(found[:_LISTED])}. Give the object_type_id."
+                f"{', '.join(found[:_LISTED])}. Set object_type_id instead."
             )
         names = [kind.name for kind in kinds]
         near = ", ".join(near_matches(name, names) or names[:_LISTED]) or "none at all"
-        raise UnknownNameError(f"Connection {connection_id} has no object type named {name!r}. There is: {near}.")
+        raise UnknownNameError(f"Connection {connection_id} has no object type named {name!r}. It has: {near}.")
     if wanted.object_type_id is None and current is not None:
         return current.object_type_id
     return required("object_type_id", wanted.object_type_id)
@@ -246,7 +246,7 @@ async def update(
     wanted: Definition,
     *,
     enabled: Any,
-    earlier: DeactivatedSyncs,
+    deactivated: DeactivatedSyncs,
     wait_for_run: Any,
 ) -> Change:
     """
@@ -255,50 +255,50 @@ async def update(
     A sync that has the requested state already is not changed.
 
     :param enabled: if True or False, the sync is activated or deactivated afterwards; None for its state before.
-    :param earlier: record of active syncs. Syncs that remain in it were not activated again.
+    :param deactivated: record of deactivated syncs. Syncs that remain pending were not activated again.
     :param wait_for_run: the most seconds to wait for the end of a run because of which the service refuses the update.
     :raises NotRestoredError: if the sync could not be activated again.
     """
     given = required("reverse_etl_sync_id", reverse_etl_sync_id)
-    if earlier.was_active(given):
+    if deactivated.was_active(given):
         # An earlier try has deactivated it: activate it even if this try fails.
-        earlier.note(given)
+        deactivated.record_active(given)
     try:
-        result = await _update(given, wanted, enabled, earlier, wait_for_run)
+        result = await _update(given, wanted, enabled, deactivated, wait_for_run)
     except DatapipeError as error:
         try:
-            await restore(earlier)
+            await restore(deactivated)
         except DatapipeError as another:
             raise NotRestoredError(
                 f"{error}\nThen reverse ETL sync {given}, which was active, could not be activated again: {another}\n"
                 "It may be deactivated: run this task again, or activate it."
             ) from error
         raise
-    earlier.forget(given)
+    deactivated.forget(given)
     return result
 
 
 async def _update(
-    sync_id: str, wanted: Definition, enabled: Any, earlier: DeactivatedSyncs, wait_for_run: Any
+    sync_id: str, wanted: Definition, enabled: Any, deactivated: DeactivatedSyncs, wait_for_run: Any
 ) -> Change:
-    patience = number("wait_for_run", wait_for_run, least=0)
+    longest_wait = number("wait_for_run", wait_for_run, least=0)
     afterwards = None if enabled is None else flag("enabled", enabled)
     before = await send(reverse_etl_syncs.get(sync_id))
     body = await _body(before.destination_connection_id, wanted, before)
     request = reverse_etl_syncs.update(sync_id, **body)
-    was_active = before.enabled or earlier.was_active(sync_id)
+    was_active = before.enabled or deactivated.was_active(sync_id)
     active = was_active if afterwards is None else afterwards
     found = _compared(before, request.body)
     differs = bool(found.changes)
     after = before
     if differs:
         if was_active:
-            earlier.note(sync_id)
+            deactivated.record_active(sync_id)
         # The response above may be stale, so deactivate in any case.
         await send(reverse_etl_syncs.deactivate(sync_id))
-        after = await _when_idle(sync_id, request, patience)
+        after = await _update_when_idle(sync_id, request, longest_wait)
     # The response may be stale: trust it only if no try has deactivated the sync.
-    is_active = False if differs else None if earlier.was_active(sync_id) else before.enabled
+    is_active = False if differs else None if deactivated.was_active(sync_id) else before.enabled
     if is_active != active:
         await send(reverse_etl_syncs.activate(sync_id) if active else reverse_etl_syncs.deactivate(sync_id))
         after = await send(reverse_etl_syncs.get(sync_id))
@@ -308,38 +308,38 @@ async def _update(
     return change(KIND, sync_id, action="updated", changed=changed, after=after, warnings=warnings)
 
 
-async def _when_idle(
-    sync_id: str, request: Request[ReverseEtlSyncWithSettings], patience: int
+async def _update_when_idle(
+    sync_id: str, request: Request[ReverseEtlSyncWithSettings], longest_wait: int
 ) -> ReverseEtlSyncWithSettings:
     """
     Send an update. If the service refuses it while a run is active, wait until the run ends, and send it again.
 
-    :raises RunConflictError: if a run is still active after ``patience`` seconds. A retry may succeed.
+    :raises RunConflictError: if a run is still active after ``longest_wait`` seconds. A retry may succeed.
     """
     waited, is_last = 0, False
     while True:
         try:
             return await send(request)
         except InvalidRequestError as error:
-            going = await _is_going(sync_id)
-            if going and waited >= patience:
+            is_active = await _has_active_run(sync_id)
+            if is_active and waited >= longest_wait:
                 raise RunConflictError(
-                    f"Reverse ETL sync {sync_id} was not changed: a run of it was still going after {waited} s of "
-                    f"waiting (wait_for_run).\n{error}\nRun this task again when the run has ended, or raise "
+                    f"Reverse ETL sync {sync_id} was not changed: a run was still active after {waited} s "
+                    f"(wait_for_run).\n{error}\nRun this task again when the run has ended, or increase "
                     "wait_for_run."
                 ) from error
-            if is_last and not going:
+            if is_last and not is_active:
                 raise
         # A run that has just ended may be the reason: try once more.
-        is_last = not going
-        if going:
+        is_last = not is_active
+        if is_active:
             await sleep(_PAUSE)
             waited += _PAUSE
 
 
-async def _is_going(sync_id: str) -> bool:
+async def _has_active_run(sync_id: str) -> bool:
     newest = (await send(reverse_etl_sync_runs.list_(sync_id, limit=1))).data
-    return bool(newest) and newest[0].status in _GOING and newest[0].finished_at is None
+    return bool(newest) and newest[0].status in _ACTIVE and newest[0].finished_at is None
 
 
 def _compared(current: ReverseEtlSyncWithSettings, wanted: Any) -> Differences:
@@ -470,5 +470,5 @@ def _reason_pattern(pattern: str) -> Callable[[str], bool]:
     try:
         compiled = re.compile(required("reason_pattern", pattern))
     except re.error as error:
-        raise ValueError(f"reason_pattern is no regular expression: {error}") from None
+        raise ValueError(f"reason_pattern is not a regular expression: {error}") from None
     return lambda error: compiled.search(error) is not None

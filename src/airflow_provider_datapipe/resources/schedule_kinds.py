@@ -39,20 +39,20 @@ _STREAM = "sync_interval of stream "
 _NO_TRIGGER = (None, "none")
 
 
-class NotHoldableError(DatapipeError):
+class ScheduleNotPausableError(DatapipeError):
     """The interface cannot pause the schedule of the resource and restore it later."""
 
 
 class PauseContext:
     """
-    Further inputs of some changes.
+    Inputs of :meth:`ScheduleKind.apply` that only reverse ETL syncs use.
 
-    :param earlier: record of the syncs that earlier tries have deactivated.
-    :param wait_for_run: the most seconds to wait for a run that blocks an update.
+    :param deactivated: reverse ETL syncs that this task and its earlier tries have deactivated.
+    :param wait_for_run: the longest wait for the end of a run that blocks an update, in seconds.
     """
 
-    def __init__(self, earlier: reverse_etl.DeactivatedSyncs, wait_for_run: Any) -> None:
-        self.earlier = earlier
+    def __init__(self, deactivated: reverse_etl.DeactivatedSyncs, wait_for_run: Any) -> None:
+        self.deactivated = deactivated
         self.wait_for_run = wait_for_run
 
 
@@ -63,37 +63,37 @@ class ScheduleKind:
     :ivar resource: its name in results.
     :ivar noun: its name in messages.
     :ivar field: name of the schedule field, which the service may omit.
-    :ivar passing: values that fields have only during a change.
+    :ivar temporary: values that fields have only during a change, by field.
     :ivar derived: names of fields whose values follow from other fields.
     """
 
     resource: ClassVar[str]
     noun: ClassVar[str]
     field: ClassVar[str]
-    passing: ClassVar[Mapping[str, Any]] = {}
+    temporary: ClassVar[Mapping[str, Any]] = {}
     derived: ClassVar[tuple[str, ...]] = ()
 
     def read(self, resource_id: str) -> Flow[Fields]:
         """Return the fields of the schedule, without those that the service does not show."""
         raise NotImplementedError
 
-    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+    def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         """
-        Return the fields to change, with their new values, to pause the schedule.
+        Return the fields that a pause changes, with their values during the pause.
 
         :param original: the current fields.
-        :param never: a cron expression that is not due for years.
+        :param mark: cron expression of the owner, which is not due for years.
         :param paused: if True, no run can be requested either.
         :returns: the fields; empty if the resource has no schedule.
-        :raises NotHoldableError: if there is no such field, or the current values could not be restored.
+        :raises ScheduleNotPausableError: if the interface cannot pause it, or cannot restore the current values.
         """
         raise NotImplementedError
 
-    def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> Flow[None]:
+    def apply(self, resource_id: str, current: Fields, wanted: Fields, context: PauseContext) -> Flow[None]:
         """
         Change fields in an order in which no run becomes due in between.
 
-        :param there: the current fields.
+        :param current: the current fields.
         :param wanted: the fields to change.
         """
         raise NotImplementedError
@@ -111,27 +111,27 @@ class _EltSync(ScheduleKind):
             **{f"{_STREAM}{stream.id}": schedule_of_stream(stream) for stream in streams},
         )
 
-    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+    def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         if not original["enabled"]:
             return {}
         if paused:
             return {"enabled": False}
         if "sync_interval" not in original:
-            raise NotHoldableError(
-                f"It is attached to orchestration {original[ATTACHED]}, and meanwhile the service does not show its "
-                "sync_interval, which has to be put back. Give it as cron_schedule, own the orchestration in place of "
-                "the sync, or own the sync with paused=True."
+            raise ScheduleNotPausableError(
+                f"It is attached to orchestration {original[ATTACHED]}, and therefore the service does not show its "
+                "sync_interval, which is needed to restore it. Pass the sync_interval as cron_schedule, pause the "
+                "schedule of the orchestration instead, or use paused=True."
             )
         if original["sync_interval"] is None:
-            raise NotHoldableError(
-                "It has no sync_interval, which means daily, and the interface can't take away one that was set. Give "
-                "it one of its own, or own it with paused=True."
+            raise ScheduleNotPausableError(
+                "It has no sync_interval, so it runs daily, and the interface cannot remove a sync_interval. Set a "
+                "sync_interval in the service, or use paused=True."
             )
-        streams = {field: never for field, own in original.items() if field.startswith(_STREAM) and own is not None}
+        streams = {field: mark for field, own in original.items() if field.startswith(_STREAM) and own is not None}
         attached = {} if original[ATTACHED] is None else {ATTACHED: None}
-        return {"sync_interval": never} | streams | attached
+        return {"sync_interval": mark} | streams | attached
 
-    async def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> None:
+    async def apply(self, resource_id: str, current: Fields, wanted: Fields, context: PauseContext) -> None:
         if wanted.get("enabled") is False:
             await send(elt_syncs.disable(resource_id))
         # An attached sync ignores its own schedule: attach first and detach last, so that no run becomes due meanwhile.
@@ -156,34 +156,35 @@ class _Transform(ScheduleKind):
     derived = ("rebuild_trigger",)
 
     async def read(self, resource_id: str) -> Fields:
-        there = await send(transforms.get(resource_id))
-        is_table = there.status == TransformStatus.PUBLISHED and there.materialization == Materialization.TABLE
-        fields = {ATTACHED: there.orchestration_workflow_id, "is_published_table": is_table}
-        if "rebuild_trigger" in there.model_fields_set:
-            fields["rebuild_trigger"] = there.rebuild_trigger
+        current = await send(transforms.get(resource_id))
+        is_table = current.status == TransformStatus.PUBLISHED and current.materialization == Materialization.TABLE
+        fields = {ATTACHED: current.orchestration_workflow_id, "is_published_table": is_table}
+        if "rebuild_trigger" in current.model_fields_set:
+            fields["rebuild_trigger"] = current.rebuild_trigger
         # Only a published table can have a schedule of its own.
-        return _shown(cron_expression=schedule_of_transform(there) if is_table else None) | fields
+        return _shown(cron_expression=schedule_of_transform(current) if is_table else None) | fields
 
-    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+    def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         if paused:
-            raise NotHoldableError("Only ELT syncs and reverse ETL syncs can be paused.")
+            raise ScheduleNotPausableError("Only ELT syncs and reverse ETL syncs can be paused.")
         if "cron_expression" not in original:
-            raise NotHoldableError(
-                "The service does not show its cron_expression, which has to be put back: give it as cron_schedule, "
-                "or cron_schedule='none' if it has none."
+            raise ScheduleNotPausableError(
+                "The service does not show its cron_expression, which is needed to restore it. Pass it as "
+                "cron_schedule, or cron_schedule='none' if it has none."
             )
-        own = {"cron_expression": never} if original["is_published_table"] else {}
+        own = {"cron_expression": mark} if original["is_published_table"] else {}
         if original[ATTACHED] is not None:
             return own | {ATTACHED: None}
         if original["cron_expression"] is not None:
             return own
         if original.get("rebuild_trigger") not in _NO_TRIGGER:
-            raise NotHoldableError(
-                f"It is built by its rebuild_trigger {original['rebuild_trigger']!r}, which the interface can't change."
+            raise ScheduleNotPausableError(
+                f"It is built by its rebuild_trigger {original['rebuild_trigger']!r}, which the interface cannot "
+                "change."
             )
         return {}
 
-    async def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> None:
+    async def apply(self, resource_id: str, current: Fields, wanted: Fields, context: PauseContext) -> None:
         attached = wanted.get(ATTACHED)
         if attached is not None:
             await send(transforms.attach_orchestration(resource_id, orchestration_workflow_id=attached))
@@ -202,13 +203,13 @@ class _ReverseEtlSync(ScheduleKind):
     noun = "Reverse ETL sync"
     field = "sync_interval"
     #: The service updates deactivated syncs only.
-    passing: ClassVar[Mapping[str, Any]] = {"enabled": False}
+    temporary: ClassVar[Mapping[str, Any]] = {"enabled": False}
 
     async def read(self, resource_id: str) -> Fields:
         sync = await send(reverse_etl_syncs.get(resource_id))
         return _of_sync(sync)
 
-    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+    def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         if not original["enabled"]:
             return {}
         if paused:
@@ -216,24 +217,24 @@ class _ReverseEtlSync(ScheduleKind):
         # The sync_interval of an attached sync is not shown, has no effect, and is replaced when the sync is detached.
         if original.get("sync_interval") is None and original[ATTACHED] is None:
             return {}
-        return {"sync_interval": never, ATTACHED: None, "enabled": True}
+        return {"sync_interval": mark, ATTACHED: None, "enabled": True}
 
-    async def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> None:
-        schedule = {field: wanted.get(field, there.get(field)) for field in ("sync_interval", ATTACHED)}
-        if any(schedule[field] != there.get(field) for field in schedule):
+    async def apply(self, resource_id: str, current: Fields, wanted: Fields, context: PauseContext) -> None:
+        schedule = {field: wanted.get(field, current.get(field)) for field in ("sync_interval", ATTACHED)}
+        if any(schedule[field] != current.get(field) for field in schedule):
             await reverse_etl.update(
                 resource_id,
                 # The service removes fields of the schedule that the request omits.
                 reverse_etl.Definition(sync_interval=schedule["sync_interval"], orchestration_id=schedule[ATTACHED]),
                 # Activate it if it was active: another task may deactivate it between this read and the update.
-                enabled=wanted.get("enabled", there["enabled"] or None),
-                earlier=context.earlier,
+                enabled=wanted.get("enabled", current["enabled"] or None),
+                deactivated=context.deactivated,
                 wait_for_run=context.wait_for_run,
             )
         elif "enabled" in wanted:
             on = wanted["enabled"]
             await send((reverse_etl_syncs.activate if on else reverse_etl_syncs.deactivate)(resource_id))
-            context.earlier.forget(resource_id)
+            context.deactivated.forget(resource_id)
 
 
 class _Orchestration(ScheduleKind):
@@ -242,17 +243,19 @@ class _Orchestration(ScheduleKind):
     field = "cron_schedule"
 
     async def read(self, resource_id: str) -> Fields:
-        there = await send(orchestrations.get(resource_id))
-        return _shown(cron_schedule=schedule_of_orchestration(there))
+        current = await send(orchestrations.get(resource_id))
+        return _shown(cron_schedule=schedule_of_orchestration(current))
 
-    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+    def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         if paused:
-            raise NotHoldableError("Only ELT syncs and reverse ETL syncs can be paused.")
+            raise ScheduleNotPausableError("Only ELT syncs and reverse ETL syncs can be paused.")
         if original.get("cron_schedule") is None:
-            raise NotHoldableError("The service does not show its schedule: give cron_schedule, to be put back.")
-        return {"cron_schedule": never}
+            raise ScheduleNotPausableError(
+                "The service does not show its schedule, which is needed to restore it. Pass it as cron_schedule."
+            )
+        return {"cron_schedule": mark}
 
-    async def apply(self, resource_id: str, there: Fields, wanted: Fields, context: PauseContext) -> None:
+    async def apply(self, resource_id: str, current: Fields, wanted: Fields, context: PauseContext) -> None:
         await send(orchestrations.update(resource_id, cron_schedule=wanted["cron_schedule"]))
 
 

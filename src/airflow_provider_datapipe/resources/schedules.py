@@ -2,11 +2,12 @@
 Pausing the schedule of a resource, and restoring exactly the schedule that it had.
 
 There are three tasks: the first one records the schedule and changes nothing, the second one pauses it, and the third
-one restores it. The record exists before anything is changed, so the schedule can be restored wherever the second task
-stops.
+one restores it. The record exists before anything is changed, so the schedule can be restored even if the second task
+stops between two requests.
 
-A paused resource gets a cron expression that is due on February 29 only. Its minute and hour identify the owner: other
-tasks see that the schedule is paused, and the owner recognizes its own expression.
+A paused resource gets a cron expression that is due on February 29 only: the mark of its owner, the DAG run and task
+that paused it. Its minute and hour identify the owner: other tasks see that the schedule is paused, and the owner
+recognizes its own mark.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from airflow_provider_datapipe.resources.schedule_kinds import (
     ATTACHED,
     KINDS,
     Fields,
-    NotHoldableError,
     PauseContext,
     ScheduleKind,
+    ScheduleNotPausableError,
 )
 from airflow_provider_datapipe.resources.template_values import choice, flag, mapping
 from airflow_provider_datapipe.resources.transforms import NO_SCHEDULE
@@ -40,7 +41,7 @@ from airflow_provider_datapipe.runs.targets import (
     transform_target,
 )
 
-_NEVER = re.compile(r"\d{1,2} \d{1,2} 29 2 \*", re.ASCII)
+_MARK = re.compile(r"\d{1,2} \d{1,2} 29 2 \*", re.ASCII)
 
 IfChanged = Literal["fail", "keep", "restore"]
 
@@ -82,9 +83,9 @@ class ScheduleNotRestoredError(DatapipeError):
     """The service accepted all requests, but shows a schedule other than the requested one."""
 
 
-def never(*owner: object) -> str:
+def owner_mark(*owner: object) -> str:
     """
-    Return the cron expression of an owner: a minute of February 29.
+    Return the mark of an owner: a cron expression that is due at one minute of February 29.
 
     :param owner: values that identify the owner, such as the IDs of the DAG, the run and the task.
     """
@@ -119,8 +120,8 @@ async def take_snapshot(
     *,
     paused: Any,
     cron_schedule: str | None,
-    begun: Sequence[ScheduleSnapshot],
-    kept: ScheduleSnapshot | None,
+    open_pauses: Sequence[ScheduleSnapshot],
+    previous: ScheduleSnapshot | None,
 ) -> ScheduleSnapshot:
     """
     Return a record of the current schedule. Nothing is changed.
@@ -128,52 +129,52 @@ async def take_snapshot(
     If this owner has paused the schedule already, the earlier record is returned.
 
     :param finding: flow that returns the kind and the target.
-    :param owner: cron expression of the owner.
+    :param owner: mark of the owner.
     :param paused: if True, no run can be requested either.
     :param cron_schedule: the schedule to restore if the service does not show it; ``none`` for none.
-    :param begun: records of pauses that were started and not undone, for this and other resources.
-    :param kept: the record of the previous try, whether or not a pause followed.
+    :param open_pauses: records of pauses that were started and not yet undone, of this and other resources.
+    :param previous: the record that the previous try returned, even if no pause followed; None for the first try.
     :raises ScheduleOwnedError: if another owner has paused the schedule.
     :raises ScheduleLostError: if this owner has paused the schedule, and the original one is unknown.
-    :raises NotHoldableError: if the interface cannot pause the schedule, or not restore it.
+    :raises ScheduleNotPausableError: if the interface cannot pause the schedule, or cannot restore it.
     """
     is_paused = flag("paused", paused)
     resource, target = await finding
     kind = KINDS[resource]
-    there = await kind.read(target.resource_id)
-    marks = _marks(there)
-    for earlier in (*begun, kept):
+    current = await kind.read(target.resource_id)
+    marks = _marks(current)
+    for earlier in (*open_pauses, previous):
         if not earlier or (earlier["resource"], earlier["id"]) != (resource, target.resource_id):
             continue
-        changed = _changed(kind, earlier, there)
-        if not changed and _is_off(earlier, there):
+        changed = _changed_fields(kind, earlier, current)
+        if not changed and _is_paused(earlier, current):
             return earlier
         if changed and owner in marks:
-            _refuse_foreign(kind, target.name, marks - {owner})
+            _raise_if_owned_by_other(kind, target.name, marks - {owner})
             raise ScheduleChangedError(
-                f"{_story(kind, earlier, there, changed)} The rest is still off its schedule. Put it back first: "
-                "on the service, or by the task that does so, with if_changed='restore'."
+                f"{_describe_changes(kind, earlier, current, changed)} The other fields are still paused. Restore them "
+                "first: in the service, or by clearing the restore task with if_changed='restore'."
             )
-        # Otherwise the schedule is unchanged, or a user has set it: record the current one.
-    _refuse_foreign(kind, target.name, marks - {owner})
+        # Otherwise the schedule is unchanged, or another client has set it: record the current one.
+    _raise_if_owned_by_other(kind, target.name, marks - {owner})
     if owner in marks:
         raise ScheduleLostError(
             f"{kind.noun} {target.name} was paused by an earlier try of this task, which left no snapshot of its "
             "schedule. Set the schedule in the service, and clear this task."
         )
     if cron_schedule is not None:
-        given = required("cron_schedule", cron_schedule)
-        there.setdefault(kind.field, None if given == NO_SCHEDULE else given)
+        cron = required("cron_schedule", cron_schedule)
+        current.setdefault(kind.field, None if cron == NO_SCHEDULE else cron)
     try:
-        held = kind.held(there, owner, paused=is_paused)
-    except NotHoldableError as error:
-        raise NotHoldableError(f"{kind.noun} {target.name} can't be taken off its schedule: {error}") from None
+        held = kind.paused_fields(current, owner, paused=is_paused)
+    except ScheduleNotPausableError as error:
+        raise ScheduleNotPausableError(f"The schedule of {kind.noun} {target.name} cannot be paused: {error}") from None
     return ScheduleSnapshot(
         resource=resource,
         id=target.resource_id,
         name=target.name,
         round=uuid.uuid4().hex,
-        original={field: value for field, value in there.items() if value is not None or field in held},
+        original={field: value for field, value in current.items() if value is not None or field in held},
         held=held,
     )
 
@@ -200,37 +201,39 @@ async def pause(snapshot: ScheduleSnapshot, context: PauseContext) -> Change:
     kind = KINDS[snapshot["resource"]]
     held = snapshot["held"]
     if not held:
-        return _result(snapshot, "taken_off", changed=False, there=snapshot["original"])
-    there = await kind.read(snapshot["id"])
-    _refuse_foreign(kind, snapshot["name"], _marks(there) - _marks(held))
-    if changed := _changed(kind, snapshot, there):
+        return _result(snapshot, "paused", changed=False, current=snapshot["original"])
+    current = await kind.read(snapshot["id"])
+    _raise_if_owned_by_other(kind, snapshot["name"], _marks(current) - _marks(held))
+    if changed := _changed_fields(kind, snapshot, current):
         raise ScheduleChangedError(
-            f"{_story(kind, snapshot, there, changed)} Nothing was overwritten. Clear the task that took the snapshot."
+            f"{_describe_changes(kind, snapshot, current, changed)} Nothing was overwritten. "
+            "Clear the task that took the snapshot."
         )
-    todo = {field: value for field, value in held.items() if field in there and there[field] != value}
+    todo = {field: value for field, value in held.items() if field in current and current[field] != value}
     # If the service does not show a field, send it in any case.
-    todo |= {field: value for field, value in held.items() if field not in there and not _is_stream(field)}
+    todo |= {field: value for field, value in held.items() if field not in current and not _is_stream(field)}
     if todo:
-        await kind.apply(snapshot["id"], there, todo, context)
-        there = await kind.read(snapshot["id"])
-        # Two tasks may have read it at the same time: the one whose cron expression was overwritten fails.
-        _refuse_foreign(kind, snapshot["name"], _marks(there) - _marks(held))
-        _check(kind, snapshot, there, held, "Taken off its schedule")
-    return _result(snapshot, "taken_off", changed=bool(todo), there=there)
+        await kind.apply(snapshot["id"], current, todo, context)
+        current = await kind.read(snapshot["id"])
+        # Two tasks may have read it at the same time: the one whose mark was overwritten fails.
+        _raise_if_owned_by_other(kind, snapshot["name"], _marks(current) - _marks(held))
+        _verify(kind, snapshot, current, held, "After the pause")
+    return _result(snapshot, "paused", changed=bool(todo), current=current)
 
 
 async def restore(
-    snapshot: ScheduleSnapshot, context: PauseContext, *, left_whole: bool, if_changed: Any
+    snapshot: ScheduleSnapshot, context: PauseContext, *, pause_may_be_partial: bool, if_changed: Any
 ) -> tuple[Change, list[str]]:
     """
     Restore the recorded fields, and no others.
 
-    :param left_whole: True if the pause was completed or never started. Then a deactivation is not from this owner.
+    :param pause_may_be_partial: True if the pause task may have stopped between two requests, so that an inactive sync
+        may have been deactivated by it. False if the pause task has completed, or never started.
     :param if_changed: policy if the schedule was changed meanwhile: ``fail``, ``keep`` the changed fields and restore
         the others, or ``restore`` all fields.
-    :returns: the change, and further messages for the log.
-    :raises ScheduleOwnedError: if another owner has paused the schedule meanwhile. The cron expressions of this owner
-        are removed first.
+    :returns: the change, and warnings for the log.
+    :raises ScheduleOwnedError: if another owner has paused the schedule meanwhile. The marks of this owner are removed
+        first.
     :raises ScheduleChangedError: if the schedule was changed, and ``if_changed`` is ``fail``; or if its orchestration
         was deleted.
     :raises ScheduleNotRestoredError: if the service shows another schedule afterwards.
@@ -238,108 +241,131 @@ async def restore(
     choice("if_changed", if_changed, ("fail", "keep", "restore"))
     kind = KINDS[snapshot["resource"]]
     if not snapshot["held"]:
-        return _result(snapshot, "restore", changed=False, there=snapshot["original"]), []
+        return _result(snapshot, "restored", changed=False, current=snapshot["original"]), []
     try:
-        there = await kind.read(snapshot["id"])
+        current = await kind.read(snapshot["id"])
     except NotFoundError:
-        return _result(snapshot, "restore", changed=False, there=None), [f"{kind.noun} {snapshot['name']} is gone."]
+        return _result(snapshot, "restored", changed=False, current=None), [
+            f"{kind.noun} {snapshot['name']} was deleted, so its schedule is not restored."
+        ]
     was_changed = False
-    if _foreign(snapshot, there):
+    if _foreign_marks(snapshot, current):
         ours = _marks(snapshot["held"])
-        # If two owners conflict, each removes its own cron expressions, so that the last one sees no other and restores
-        # the rest.
-        wanted = {field: snapshot["original"].get(field) for field in snapshot["held"] if there.get(field) in ours}
-        wanted |= _activated(kind, snapshot, there, context, left_whole=left_whole)
+        # If two owners conflict, each removes its own marks. The last one then sees no other mark, and restores all
+        # other fields.
+        wanted = {field: snapshot["original"].get(field) for field in snapshot["held"] if current.get(field) in ours}
+        wanted |= _fields_to_reactivate(kind, snapshot, current, context, pause_may_be_partial=pause_may_be_partial)
         if wanted:
             was_changed = True
-            await kind.apply(snapshot["id"], there, wanted, context)
-            there = await kind.read(snapshot["id"])
-        _leave_foreign(kind, snapshot, there)
-    said = [f"{field} is gone." for field in snapshot["held"] if _is_stream(field) and field not in there]
-    changed = _changed(kind, snapshot, there)
+            await kind.apply(snapshot["id"], current, wanted, context)
+            current = await kind.read(snapshot["id"])
+        _raise_if_paused_by_other(kind, snapshot, current)
+    messages = [
+        f"{field} is not restored, because the stream was deleted."
+        for field in snapshot["held"]
+        if _is_stream(field) and field not in current
+    ]
+    changed = _changed_fields(kind, snapshot, current)
     if changed:
-        story = _story(kind, snapshot, there, changed)
+        changes = _describe_changes(kind, snapshot, current, changed)
         if if_changed == "fail":
             raise ScheduleChangedError(
-                f"{story} Nothing was overwritten, and nothing was put back. Run this task again with "
-                "if_changed='keep', to keep that and put back the rest, or with if_changed='restore', to have all as "
-                "it was before; or do so on the service, and mark this task as success."
+                f"{changes} Nothing was overwritten, and nothing was restored. Run this task again with "
+                "if_changed='keep' to keep these values and restore the other fields, or with if_changed='restore' to "
+                "restore all fields. Or set the schedule in the service, and mark this task as success."
             )
-        said.append(f"{story} {'That is kept' if if_changed == 'keep' else 'What was there before is put back'}.")
+        decision = "These values are kept" if if_changed == "keep" else "The values before the pause are restored"
+        messages.append(f"{changes} {decision}.")
     kept = changed if if_changed == "keep" else []
-    activated = _activated(kind, snapshot, there, context, left_whole=left_whole)
-    said += [
-        f"{kind.noun} {snapshot['name']}: {field} was changed to {there[field]} in the meantime, and is kept."
-        for field, passing in kind.passing.items()
+    activated = _fields_to_reactivate(kind, snapshot, current, context, pause_may_be_partial=pause_may_be_partial)
+    messages += [
+        f"{kind.noun} {snapshot['name']}: {field} was changed to {current[field]} in the meantime, and is kept."
+        for field, temporary in kind.temporary.items()
         if field not in activated
         and field in snapshot["held"]
-        and there[field] == passing != snapshot["original"][field]
+        and current[field] == temporary != snapshot["original"][field]
     ]
     wanted = activated | {
         field: snapshot["original"].get(field)
         for field in snapshot["held"]
-        if field not in kind.passing and field not in kept and (field in there or not _is_stream(field))
+        if field not in kind.temporary and field not in kept and (field in current or not _is_stream(field))
     }
-    # A field that is not shown is sent if the snapshot has it: an earlier try may have been stopped before it.
+    # Send a field that the service does not show if the snapshot has it: an earlier try may have stopped before it.
     todo = {
         field: value
         for field, value in wanted.items()
-        if (there[field] != value if field in there else field in snapshot["original"])
+        if (current[field] != value if field in current else field in snapshot["original"])
     }
-    # Sent without knowing whether it differs: the service does not show it while the resource is attached.
-    is_only_unknown = there.get(ATTACHED) is not None and not any(field in there for field in todo)
+    # The service does not show these fields while the resource is attached, so it is unknown whether they differ.
+    is_only_unknown = current.get(ATTACHED) is not None and not any(field in current for field in todo)
     if todo:
-        gone = await _restore_fields(kind, snapshot, there, todo, context)
-        there = await kind.read(snapshot["id"])
-        _leave_foreign(kind, snapshot, there)
+        deleted_orchestration = await _restore_fields(kind, snapshot, current, todo, context)
+        current = await kind.read(snapshot["id"])
+        _raise_if_paused_by_other(kind, snapshot, current)
         without = ""
-        if gone is not None:
-            without = f" without orchestration {gone}, which is gone"
+        if deleted_orchestration is not None:
+            without = f" without orchestration {deleted_orchestration}, which was deleted"
             del wanted[ATTACHED], todo[ATTACHED]
-        _check(kind, snapshot, there, wanted | _derived(kind, snapshot, there), f"Put back on its schedule{without}")
-        if gone is not None:
-            lost = f"Orchestration {gone}, to which {kind.noun} {snapshot['name']} was attached, is gone."
+        _verify(kind, snapshot, current, wanted | _derived(kind, snapshot, current), f"After the restore{without}")
+        if deleted_orchestration is not None:
+            message = (
+                f"Orchestration {deleted_orchestration}, to which {kind.noun} {snapshot['name']} was attached, was "
+                "deleted. All other fields are restored."
+            )
             if if_changed != "keep":
                 raise ScheduleChangedError(
-                    f"{lost} All else is put back. Give it another one on the service, and mark this task as success."
+                    f"{message} Attach it to another orchestration in the service, and mark this task as success."
                 )
-            said.append(f"{lost} All else is put back.")
+            messages.append(message)
     changed_now = was_changed or (bool(todo) and not is_only_unknown)
-    return _result(snapshot, "restore", changed=changed_now, there=there), said
+    return _result(snapshot, "restored", changed=changed_now, current=current), messages
 
 
-def _activated(
-    kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields, context: PauseContext, *, left_whole: bool
+def _fields_to_reactivate(
+    kind: ScheduleKind,
+    snapshot: ScheduleSnapshot,
+    current: Fields,
+    context: PauseContext,
+    *,
+    pause_may_be_partial: bool,
 ) -> Fields:
-    """Return the fields that a try of this owner has left at their temporary values, with their original values."""
+    """
+    Return the original values of fields that the tasks of this owner left at a temporary value.
+
+    The only such field is ``enabled`` of a reverse ETL sync, which is deactivated during an update.
+    """
     return {
         field: snapshot["original"][field]
-        for field, passing in kind.passing.items()
+        for field, temporary in kind.temporary.items()
         if field in snapshot["held"]
-        and there[field] == passing != snapshot["original"][field]
-        and (snapshot["held"][field] == passing or not left_whole or context.earlier.was_active(snapshot["id"]))
+        and current[field] == temporary != snapshot["original"][field]
+        and (
+            snapshot["held"][field] == temporary
+            or pause_may_be_partial
+            or context.deactivated.was_active(snapshot["id"])
+        )
     }
 
 
 async def _restore_fields(
-    kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields, todo: Fields, context: PauseContext
+    kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fields, todo: Fields, context: PauseContext
 ) -> str | None:
     """Restore fields. If the orchestration was deleted, restore the other fields and return its ID."""
     try:
-        await kind.apply(snapshot["id"], there, todo, context)
+        await kind.apply(snapshot["id"], current, todo, context)
     except (NotFoundError, InvalidRequestError):
         # Services return different errors for a deleted orchestration.
-        if todo.get(ATTACHED) is None or await _is_there(todo[ATTACHED]):
+        if todo.get(ATTACHED) is None or await _orchestration_exists(todo[ATTACHED]):
             raise
     else:
         return None
     rest = {field: value for field, value in todo.items() if field != ATTACHED}
     if rest:
-        await kind.apply(snapshot["id"], there, rest, context)
+        await kind.apply(snapshot["id"], current, rest, context)
     return str(todo[ATTACHED])
 
 
-async def _is_there(orchestration_id: str) -> bool:
+async def _orchestration_exists(orchestration_id: str) -> bool:
     try:
         await send(orchestrations.get(orchestration_id))
     except NotFoundError:
@@ -347,88 +373,90 @@ async def _is_there(orchestration_id: str) -> bool:
     return True
 
 
-def _is_off(snapshot: ScheduleSnapshot, there: Fields) -> bool:
-    """Return True if any of the fields to change differs from its original value."""
-    return any(field in there and there[field] != snapshot["original"].get(field) for field in snapshot["held"])
+def _is_paused(snapshot: ScheduleSnapshot, current: Fields) -> bool:
+    """Return True if any of the fields that a pause changes differs from its original value."""
+    return any(field in current and current[field] != snapshot["original"].get(field) for field in snapshot["held"])
 
 
-def _derived(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields) -> Fields:
+def _derived(kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fields) -> Fields:
     """Return the original values of derived fields if all other fields have their original values."""
-    if any(there[field] != snapshot["original"].get(field) for field in there if field not in kind.derived):
+    if any(current[field] != snapshot["original"].get(field) for field in current if field not in kind.derived):
         return {}
     return {field: snapshot["original"].get(field) for field in kind.derived}
 
 
-def _changed(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields) -> list[str]:
-    """Return the fields that have neither their original values nor those of the pause."""
+def _changed_fields(kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fields) -> list[str]:
+    """Return the fields whose values are neither the original ones nor those of the pause: another client set them."""
     return [
         field
         for field, held in snapshot["held"].items()
-        if field in there
-        and there[field] not in (snapshot["original"].get(field), held)
-        and (field not in kind.passing or there[field] != kind.passing[field])
+        if field in current
+        and current[field] not in (snapshot["original"].get(field), held)
+        and (field not in kind.temporary or current[field] != kind.temporary[field])
     ]
 
 
-def _check(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields, wanted: Fields, done: str) -> None:
+def _verify(kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fields, wanted: Fields, when: str) -> None:
+    """Raise if the service shows other values than the requested ones."""
     wrong = [
-        f"{field} {there[field]!r} in place of {value!r}"
+        f"{field} {current[field]!r} in place of {value!r}"
         for field, value in wanted.items()
-        if field in there and there[field] != value
+        if field in current and current[field] != value
     ]
     if wrong:
         raise ScheduleNotRestoredError(
-            f"{done}, {kind.noun} {snapshot['name']} shows {', '.join(wrong)}. Look at it on the service."
+            f"{when}, {kind.noun} {snapshot['name']} shows {', '.join(wrong)}. Check the schedule in the service."
         )
 
 
-def _refuse_foreign(kind: ScheduleKind, name: str, marks: set[str]) -> None:
+def _raise_if_owned_by_other(kind: ScheduleKind, name: str, marks: set[str]) -> None:
     if marks:
         raise ScheduleOwnedError(
             f"{kind.noun} {name} is paused already: another DAG run or task has replaced its schedule by "
-            f"{', '.join(sorted(marks))}. Wait until that one restores the schedule. If that DAG run no longer exists, "
-            "restore the schedule in the service."
+            f"{', '.join(sorted(marks))}. Wait until the other task restores the schedule. If that DAG run no longer "
+            "exists, restore the schedule in the service."
         )
 
 
-def _leave_foreign(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields) -> None:
-    if foreign := _foreign(snapshot, there):
+def _raise_if_paused_by_other(kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fields) -> None:
+    if foreign := _foreign_marks(snapshot, current):
         raise ScheduleOwnedError(
             f"{kind.noun} {snapshot['name']} is paused by another DAG run or task, which has replaced its schedule by "
-            f"{', '.join(sorted(foreign))}. Nothing was changed, regardless of if_changed: the other one restores the "
+            f"{', '.join(sorted(foreign))}. Nothing was changed, regardless of if_changed: the other task restores the "
             "schedule. If that DAG run no longer exists, restore the schedule in the service."
         )
 
 
-def _foreign(snapshot: ScheduleSnapshot, there: Fields) -> set[str]:
-    """Return the cron expressions of other owners in the fields of this owner."""
-    return _marks({field: there.get(field) for field in snapshot["held"]}) - _marks(snapshot["held"])
+def _foreign_marks(snapshot: ScheduleSnapshot, current: Fields) -> set[str]:
+    """Return the marks of other owners in the fields that this owner has paused."""
+    return _marks({field: current.get(field) for field in snapshot["held"]}) - _marks(snapshot["held"])
 
 
 def _marks(fields: Fields) -> set[str]:
-    return {value for value in fields.values() if isinstance(value, str) and _NEVER.fullmatch(value)}
+    """Return the values of fields that are marks of an owner."""
+    return {value for value in fields.values() if isinstance(value, str) and _MARK.fullmatch(value)}
 
 
 def _is_stream(field: str) -> bool:
     return field.startswith("sync_interval of")
 
 
-def _story(kind: ScheduleKind, snapshot: ScheduleSnapshot, there: Fields, changed: list[str]) -> str:
+def _describe_changes(kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fields, changed: list[str]) -> str:
     changes = (
-        f"{field} is {there[field]!r} (before the pause {snapshot['original'].get(field)!r}, during the pause "
+        f"{field} is {current[field]!r} (before the pause {snapshot['original'].get(field)!r}, during the pause "
         f"{snapshot['held'][field]!r})"
         for field in changed
     )
     return f"Another client has changed the schedule of {kind.noun} {snapshot['name']}: {'; '.join(changes)}."
 
 
-def _result(snapshot: ScheduleSnapshot, action: str, *, changed: bool, there: Fields | None) -> Change:
+def _result(snapshot: ScheduleSnapshot, action: str, *, changed: bool, current: Fields | None) -> Change:
     name = None if snapshot["name"] == snapshot["id"] else snapshot["name"]
     result = change(snapshot["resource"], snapshot["id"], action=action, changed=changed, name=name)
-    # A sync can have many streams without their own schedules: omit them.
+    # A sync can have many streams without schedules of their own. Omit them.
     result["details"] = (
-        there
-        if there is None
-        else {field: value for field, value in there.items() if value is not None or not _is_stream(field)}
+        current
+        if current is None
+        else {field: value for field, value in current.items() if value is not None or not _is_stream(field)}
     )
     return result

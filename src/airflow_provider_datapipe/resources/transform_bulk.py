@@ -21,7 +21,7 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.transforms import ReferenceType, Transform
 from airflow_provider_datapipe.flows import gather, send, sleep
 from airflow_provider_datapipe.resources.comparable import not_compared
-from airflow_provider_datapipe.resources.transform_checks import failing
+from airflow_provider_datapipe.resources.transform_checks import failed_checks
 from airflow_provider_datapipe.resources.transform_folder import (
     DesiredTransform,
     reads,
@@ -105,7 +105,7 @@ async def begin(
     records: TaskState,
     folder_path: str = "",
     delete_orphans: bool = False,
-    so_far: dict[str, ItemResult] | None = None,
+    results: dict[str, ItemResult] | None = None,
     resend: bool = False,
 ) -> Batch:
     """
@@ -118,7 +118,7 @@ async def begin(
     :param delete_orphans: if True, other transforms in that folder or below it are deleted after the deployment
         succeeded.
     :param resend: send schedules also if the service does not show them and nothing else differs.
-    :param so_far: receives the result of each transform as soon as it is known, for reports after an error.
+    :param results: receives the result of each transform as soon as it is known, for reports after an error.
     :returns: a batch with the publications of transforms that do not read others, and notes for :func:`go_on`.
     :raises CyclicTransformsError: if transforms read one another in a cycle. Nothing was changed.
     :raises NameLookupError: if an orchestration does not exist or is ambiguous. Nothing was changed.
@@ -128,33 +128,33 @@ async def begin(
     raw = {each.tag for each in references.data if each.type == ReferenceType.RAW_VIEW}
     read = reads(desired, raw)
     order = build_order(desired, read)
-    there = await all_by_path()
+    existing = await all_by_path()
     known = await orchestrations_of(desired)
     ids = {each.path: known.id_of(each.orchestration) for each in desired}
-    items: dict[str, ItemResult] = {} if so_far is None else so_far
-    missing = [each for each in desired if each.path not in there]
+    items: dict[str, ItemResult] = {} if results is None else results
+    missing = [each for each in desired if each.path not in existing]
     for first in range(0, len(missing), MOST_AT_ONCE):
         items |= await _create(missing[first : first + MOST_AT_ONCE])
     due: dict[str, str] = dict.fromkeys(items, Due.PUBLICATION)
-    present: list[_Present] = []
+    existing_transforms: list[_ExistingTransform] = []
     for each in desired:
-        if each.path in there:
-            items[each.path], now = await _change(each, there[each.path], builds=publish and each.publish)
+        if each.path in existing:
+            items[each.path], transform = await _change(each, existing[each.path], builds=publish and each.publish)
             due[each.path] = Due.NOTHING
-            present += [] if now is None else [now]
+            existing_transforms += [] if transform is None else [transform]
     # This requires the newest version of each transform: send many requests at the same time.
-    answers = await gather([_due_of(each) for each in present])
-    for each_present, answer in zip(present, answers, strict=True):
-        path = each_present.target.name
-        if isinstance(answer, DatapipeError):
-            items[path] = _item(each_present.target.resource_id, "failed", str(answer))
+    due_or_errors = await gather([_due_of(each) for each in existing_transforms])
+    for transform, due_or_error in zip(existing_transforms, due_or_errors, strict=True):
+        path = transform.target.name
+        if isinstance(due_or_error, DatapipeError):
+            items[path] = _item(transform.target.resource_id, "failed", str(due_or_error))
             continue
-        due[path] = answer
-        forget(records, each_present.target, is_settled=each_present.is_changed or answer is Due.NOTHING)
+        due[path] = due_or_error
+        forget(records, transform.target, is_settled=transform.is_changed or due_or_error is Due.NOTHING)
     settings = {
         each.path: settings_of(
             each,
-            there[each.path][0] if each.path in there else None,
+            existing[each.path][0] if each.path in existing else None,
             ids[each.path],
             builds=publish and each.publish,
             sends_unknown=resend or items[each.path]["result"] != "unchanged" or due[each.path] == Due.PUBLICATION,
@@ -165,7 +165,7 @@ async def begin(
     batch = Batch(KIND)
     building = {each.path for each in desired if publish and each.publish and due[each.path] is not Due.NOTHING}
     levels_to_build = [[path for path in level if path in building] for level in order]
-    orphans = orphans_of(desired, there, folder_path) if delete_orphans else []
+    orphans = orphans_of(desired, existing, folder_path) if delete_orphans else []
     batch.note = {
         "items": {each.path: items[each.path] for each in desired},
         "reads": read,
@@ -174,7 +174,7 @@ async def begin(
         "checks": {each.path: [asdict(check) for check in each.checks] for each in desired if each.checks},
         "settings": {path: asdict(each) for path, each in settings.items() if not each.is_empty and each.can_be_had},
         "warnings": [not_compared(CRON_EXPRESSION, unknown, SET_CRON)] if unknown else [],
-        "orphans": (await in_order_of_deletion(orphans, desired, there, raw)) if orphans else [],
+        "orphans": (await in_order_of_deletion(orphans, desired, existing, raw)) if orphans else [],
         "deletes": delete_orphans,
     }
     await _queue_next(batch)
@@ -192,10 +192,9 @@ async def go_on(batch: Batch) -> None:
         else:
             item["published"] = item["published"] or not end.reference.attached
             batch.note["due"][end.reference.name] = Due.NOTHING
-    in_vain = any(end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT) for end in batch.ended)
-    if in_vain:
+    if any(end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT) for end in batch.ended):
         for path in _flat(batch.note["levels"]):
-            _skip(items[path], "another transform was waited for in vain")
+            _skip(items[path], "the wait for another transform timed out or lost contact with the service")
         batch.note["levels"] = []
     await _queue_next(batch)
     if batch.is_over:
@@ -228,7 +227,7 @@ def is_anything_changed(items: Mapping[str, ItemResult]) -> bool:
     return any(item["result"] in ("created", "updated") for item in items.values())
 
 
-def cut_short(
+def complete_results(
     items: dict[str, ItemResult], desired: Sequence[DesiredTransform], batch: Batch | None, *, publish: bool
 ) -> None:
     """
@@ -244,52 +243,50 @@ def cut_short(
         item = items.setdefault(each.path, _item(None, "unchanged"))
         is_due = publish and each.publish and note.get("due", {}).get(each.path) != Due.NOTHING
         if item["result"] not in _BAD and (item["id"] is None or is_due or each.path in note.get("settings", {})):
-            _skip(item, "the deployment ended before")
+            _skip(item, "the deployment was aborted")
     for orphan in note.get("orphans", []):
-        _skip(
-            items.setdefault(orphan["key"], _item(orphan["id"], "unchanged")),
-            "not deleted, the deployment ended before",
-        )
+        item = items.setdefault(orphan["key"], _item(orphan["id"], "unchanged"))
+        _skip(item, "not deleted: the deployment was aborted")
 
 
 async def _create(missing: Sequence[DesiredTransform]) -> dict[str, ItemResult]:
     """Create drafts. The service accepts or refuses each one separately."""
     try:
-        answer = await send(transforms.create_bulk(transforms=[definition_of(each) for each in missing]))
+        response = await send(transforms.create_bulk(transforms=[definition_of(each) for each in missing]))
     except (TransportError, ServerError) as error:
         if isinstance(error, TransportError) and not error.sent:
             raise
-        return await _found_after_all(missing, error)
+        return await _find_created(missing, error)
     return {
         each.path: _item(result.id, "created") if result.success and result.id else _item(None, "failed", result.error)
-        for each, result in zip(missing, answer.results, strict=True)
+        for each, result in zip(missing, response.results, strict=True)
     }
 
 
-async def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) -> dict[str, ItemResult]:
+async def _find_created(missing: Sequence[DesiredTransform], error: DatapipeError) -> dict[str, ItemResult]:
     """Return the transforms that were created although the response was lost. Raise the error if some are missing."""
     for pause in (0, _SECOND_POLL):
         if pause:
             await sleep(pause)
-        there = await all_by_path()
-        if all(each.path in there for each in missing):
-            return {each.path: _item(there[each.path][0].id, "created") for each in missing}
+        existing = await all_by_path()
+        if all(each.path in existing for each in missing):
+            return {each.path: _item(existing[each.path][0].id, "created") for each in missing}
     raise error
 
 
 @dataclass(frozen=True, slots=True)
-class _Present:
+class _ExistingTransform:
     """
     A transform that existed before.
 
-    :param there: its current state on the service.
+    :param current: its current state on the service.
     :param target: its ID, and its folder and name.
     :param is_changed: True if a field was updated.
     :param is_rebuilt: True if that update requires a new publication.
     :param builds: True if it is to be built.
     """
 
-    there: Transform
+    current: Transform
     target: RunTarget
     is_changed: bool
     is_rebuilt: bool
@@ -298,27 +295,28 @@ class _Present:
 
 async def _change(
     each: DesiredTransform, found: Sequence[Transform], *, builds: bool
-) -> tuple[ItemResult, _Present | None]:
+) -> tuple[ItemResult, _ExistingTransform | None]:
     """Update the fields that differ. Return the result and the transform, None if it failed."""
     if len(found) > 1:
         ids = ", ".join(sorted(one.id for one in found))
-        return _item(None, "failed", f"there is more than one of it: {ids}. Delete all but one."), None
-    (there,) = found
-    differing = differences(each, there)
+        return _item(None, "failed", f"several transforms have this name: {ids}. Delete all but one."), None
+    (existing,) = found
+    differing = differences(each, existing)
     try:
         if differing:
-            there = await send(repeatable(transforms.update(there.id, **differing)))
+            existing = await send(repeatable(transforms.update(existing.id, **differing)))
     except _ABOUT_ONE as error:
-        return _item(there.id, "failed", in_one_line(error)), None
+        return _item(existing.id, "failed", in_one_line(error)), None
     is_rebuilt = bool(BUILT_FROM & differing.keys())
-    now = _Present(there, RunTarget(there.id, each.path), bool(differing), is_rebuilt, builds)
-    return _item(there.id, "updated" if differing else "unchanged"), now
+    result = _item(existing.id, "updated" if differing else "unchanged")
+    target = RunTarget(existing.id, each.path)
+    return result, _ExistingTransform(existing, target, bool(differing), is_rebuilt, builds)
 
 
-async def _due_of(now: _Present) -> Due | DatapipeError:
+async def _due_of(transform: _ExistingTransform) -> Due | DatapipeError:
     """Return the next step for a transform, or the error that prevents its detection."""
     try:
-        return (await due_of(now.there, is_changed=now.is_rebuilt)) if now.builds else Due.NOTHING
+        return (await due_of(transform.current, is_changed=transform.is_rebuilt)) if transform.builds else Due.NOTHING
     except _ABOUT_ONE as error:
         return error
 
@@ -342,8 +340,8 @@ async def _queue_next(batch: Batch) -> None:
                 ready.append(path)
         # Triggers of an earlier version of the provider have no checks.
         checks = {path: note.get("checks", {}).get(path, ()) for path in ready}
-        about_what = {path: (str(items[path]["id"]), checks[path]) for path in ready}
-        for path, why in (await failing(about_what)).items():
+        checks_to_run = {path: (str(items[path]["id"]), checks[path]) for path in ready}
+        for path, why in (await failed_checks(checks_to_run)).items():
             done = f"{items[path]['result']}, but " if items[path]["result"] != "unchanged" else ""
             items[path]["result"], items[path]["error"] = "failed", f"{done}not published: {why}"
             ready.remove(path)
@@ -378,15 +376,16 @@ async def _set(batch: Batch) -> None:
 async def _delete(batch: Batch) -> None:
     """Delete orphans, unless a transform was not deployed: it may still read them."""
     items: dict[str, ItemResult] = batch.note["items"]
-    in_vain = any(item["result"] in _BAD for item in items.values())
+    is_incomplete = any(item["result"] in _BAD for item in items.values())
     orphans = batch.note.get("orphans", [])
     while orphans:
         orphan = orphans[0]
         item = _item(orphan["id"], "deleted")
-        if in_vain:
-            _skip(item, "not deleted, as something else is not as it is to be")
+        if is_incomplete:
+            _skip(item, "not deleted, because another transform was not deployed")
         elif orphan["read_by"]:
-            item["result"], item["error"] = "failed", f"not deleted: {', '.join(orphan['read_by'])} reads it"
+            users = ", ".join(orphan["read_by"])
+            item["result"], item["error"] = "failed", f"not deleted, because it is used by: {users}"
         else:
             try:
                 await send(transforms.delete(orphan["id"]))

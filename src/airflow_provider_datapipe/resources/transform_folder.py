@@ -94,7 +94,7 @@ def read_folder(folder: Path) -> dict[str, str]:
         contents are shown and sent, so write access to this folder must not give read access to other files.
     """
     if not folder.is_dir():
-        raise ValueError(f"folder: {str(folder)!r} is no folder")
+        raise ValueError(f"folder: {str(folder)!r} is not a folder")
     _refuse_links(folder)
     files = sorted(
         file for file in folder.rglob(f"*{SUFFIX}") if file.is_file() and not _is_hidden(file.relative_to(folder))
@@ -111,9 +111,9 @@ def _refuse_links(folder: Path) -> None:
         if not path.is_symlink() or _is_hidden(path.relative_to(folder)):
             continue
         if path.is_dir():
-            raise ValueError(f"folder: {str(path)!r} is a link to a folder: put the files there themselves")
+            raise ValueError(f"folder: {str(path)!r} is a link to a folder: replace it with the files")
         if path.name.endswith(SUFFIX) and path.is_file() and not path.resolve().is_relative_to(root):
-            raise ValueError(f"folder: {str(path)!r} is a link that leads out of the folder: put the file there itself")
+            raise ValueError(f"folder: {str(path)!r} is a link that leads out of the folder: replace it with the file")
 
 
 def _text_of(file: Path) -> str:
@@ -121,7 +121,7 @@ def _text_of(file: Path) -> str:
     try:
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"folder: {str(file)!r} is no text in UTF-8, from byte {error.start} on") from None
+        raise ValueError(f"folder: {str(file)!r} is not valid UTF-8 from byte {error.start}") from None
 
 
 def _is_hidden(path: Path) -> bool:
@@ -146,7 +146,7 @@ def desired_transforms(
     return desired
 
 
-def about(sql: str, itself: str) -> str:
+def replace_this(sql: str, itself: str) -> str:
     """
     Return a query in which references to :data:`THIS` are replaced by the SQL of a transform.
 
@@ -168,7 +168,7 @@ def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -
     :param raw_tags: tags that do not belong to transforms.
     :return: paths of the transforms that each transform reads, by path, in the order of its SQL.
     """
-    transform_of = leading_to(desired, raw_tags)
+    transform_of = tag_resolver(desired, raw_tags)
     found: dict[str, list[str]] = {}
     for each in desired:
         paths = (transform_of(tag) for tag in tags(each.sql_template))
@@ -176,7 +176,7 @@ def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -
     return found
 
 
-def leading_to(desired: Iterable[DesiredTransform], raw_tags: Collection[str] = ()) -> Callable[[str], str | None]:
+def tag_resolver(desired: Iterable[DesiredTransform], raw_tags: Collection[str] = ()) -> Callable[[str], str | None]:
     """
     Return a function that returns the path of the transform that a tag refers to, None if there is none.
 
@@ -206,9 +206,9 @@ def levels(read: Mapping[str, Iterable[str]]) -> list[list[str]]:
     while waiting:
         free = sorted(path for path, others in waiting.items() if others.isdisjoint(waiting))
         if not free:
-            circle = " -> ".join(_circle(waiting))
+            cycle = " -> ".join(_cycle(waiting))
             raise CyclicTransformsError(
-                f"These transforms read one another in a circle: {circle}. Take one of these references out."
+                f"These transforms read one another in a cycle: {cycle}. Remove one of these references."
             )
         for path in free:
             del waiting[path]
@@ -216,7 +216,7 @@ def levels(read: Mapping[str, Iterable[str]]) -> list[list[str]]:
     return ordered
 
 
-def _circle(waiting: Mapping[str, set[str]]) -> list[str]:
+def _cycle(waiting: Mapping[str, set[str]]) -> list[str]:
     """Return the paths of a cycle, which begins and ends with the same path."""
     way = [min(waiting)]
     while True:

@@ -28,7 +28,7 @@ class Orphan(TypedDict):
 async def in_order_of_deletion(
     orphans: Sequence[Transform],
     desired: Sequence[DesiredTransform],
-    there: Mapping[str, Sequence[Transform]],
+    existing: Mapping[str, Sequence[Transform]],
     raw_tags: Collection[str],
 ) -> list[Orphan]:
     """
@@ -36,29 +36,29 @@ async def in_order_of_deletion(
 
     :param orphans: the transforms to delete.
     :param desired: the desired transforms.
-    :param there: all transforms of the service, by folder and name.
+    :param existing: all transforms of the service, by folder and name.
     :param raw_tags: tags that do not belong to transforms.
     """
     by_path: dict[str, list[Transform]] = {}
     for each in orphans:
         by_path.setdefault(path_in_service(each), []).append(each)
-    stays = {path: desired_like(found[0]) for path, found in there.items() if path not in by_path}
-    stays |= {each.path: each for each in desired}
-    goes = {path: desired_like(found[0]) for path, found in by_path.items()}
-    read = reads([*stays.values(), *goes.values()], raw_tags)
-    readers = {path: [reader for reader in sorted(stays) if path in read[reader]] for path in goes}
-    senders: dict[str, list[str]] = {}
-    for sending in await list_all(reverse_etl_syncs.list_()):
-        reported = f"the reverse ETL sync {sending.id}"
-        senders.setdefault(sending.transform_id or sending.source_id, []).append(reported)
-    among = {path: [other for other in read[path] if other in goes] for path in goes}
+    remaining = {path: desired_like(found[0]) for path, found in existing.items() if path not in by_path}
+    remaining |= {each.path: each for each in desired}
+    deleted = {path: desired_like(found[0]) for path, found in by_path.items()}
+    read = reads([*remaining.values(), *deleted.values()], raw_tags)
+    readers = {path: [reader for reader in sorted(remaining) if path in read[reader]] for path in deleted}
+    sync_readers: dict[str, list[str]] = {}
+    for sync in await list_all(reverse_etl_syncs.list_()):
+        reported = f"the reverse ETL sync {sync.id}"
+        sync_readers.setdefault(sync.transform_id or sync.source_id, []).append(reported)
+    dependencies = {path: [other for other in read[path] if other in deleted] for path in deleted}
     return [
         Orphan(
             id=each.id,
             key=path if len(by_path[path]) == 1 else f"{path} ({each.id})",
-            read_by=readers[path] + senders.get(each.id, []),
+            read_by=readers[path] + sync_readers.get(each.id, []),
         )
-        for path in _readers_first(among)
+        for path in _readers_first(dependencies)
         for each in by_path[path]
     ]
 

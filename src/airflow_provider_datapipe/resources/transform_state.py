@@ -29,24 +29,26 @@ async def all_by_path() -> dict[str, list[Transform]]:
     """Return all transforms, by folder and name."""
     # Pages can contain duplicates if the list changes between the requests.
     listed = {each.id: each for each in await list_all(transforms.list_())}
-    there: dict[str, list[Transform]] = {}
+    existing: dict[str, list[Transform]] = {}
     for each in listed.values():
-        there.setdefault(path_in_service(each), []).append(each)
-    return there
+        existing.setdefault(path_in_service(each), []).append(each)
+    return existing
 
 
 def is_within(transform: Transform, folder_path: str) -> bool:
     """Return True if a transform is in a folder or below it. The empty folder contains all transforms."""
-    around = folder_path.strip("/")
-    return not around or f"{folder_of(transform)}/".startswith(f"{around}/")
+    folder = folder_path.strip("/")
+    return not folder or f"{folder_of(transform)}/".startswith(f"{folder}/")
 
 
 def orphans_of(
-    desired: Sequence[DesiredTransform], there: Mapping[str, Sequence[Transform]], folder_path: str
+    desired: Sequence[DesiredTransform], existing: Mapping[str, Sequence[Transform]], folder_path: str
 ) -> list[Transform]:
     """Return the transforms in a folder or below it that are not desired."""
     named = {each.path for each in desired}
-    return [each for key in sorted(there) if key not in named for each in there[key] if is_within(each, folder_path)]
+    return [
+        each for key in sorted(existing) if key not in named for each in existing[key] if is_within(each, folder_path)
+    ]
 
 
 def build_order(desired: Sequence[DesiredTransform], read: Mapping[str, Sequence[str]]) -> list[list[str]]:
@@ -73,30 +75,30 @@ class Orchestrations:
     def __init__(self, listed: Sequence[Orchestration]) -> None:
         self._by_id = {each.id: each for each in listed}
 
-    def id_of(self, wanted: Attachment | None) -> str | None:
+    def id_of(self, desired: Attachment | None) -> str | None:
         """
-        Return the ID of an orchestration; empty for detached, None if ``wanted`` is None.
+        Return the ID of an orchestration; empty for detached, None if ``desired`` is None.
 
         :raises NameLookupError: if no orchestration or more than one has the name.
         """
-        if wanted is None:
+        if desired is None:
             return None
-        if wanted.id is not None:
+        if desired.id is not None:
             # The service validates the ID.
-            return wanted.id
-        if wanted.name is None:
+            return desired.id
+        if desired.name is None:
             return ""
-        found = [each.id for each in self._by_id.values() if each.name == wanted.name]
+        found = [each.id for each in self._by_id.values() if each.name == desired.name]
         if len(found) == 1:
             return found[0]
         if found:
             raise AmbiguousNameError(
-                f"{wanted.name!r} is the name of more than one orchestration: {', '.join(sorted(found))}. "
-                "Say orchestration_id."
+                f"{desired.name!r} is the name of more than one orchestration: {', '.join(sorted(found))}. "
+                "Set orchestration_id."
             )
-        near = near_matches(wanted.name, [each.name for each in self._by_id.values()])
+        near = near_matches(desired.name, [each.name for each in self._by_id.values()])
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise UnknownNameError(f"There is no orchestration named {wanted.name!r}.{hint}")
+        raise UnknownNameError(f"There is no orchestration named {desired.name!r}.{hint}")
 
     def name_of(self, orchestration_id: str) -> str | None:
         """Return the name of an orchestration, None if it is unknown or not unique."""
@@ -137,8 +139,8 @@ class Settings:
 
 
 def settings_of(
-    wanted: DesiredTransform,
-    there: Transform | None,
+    desired: DesiredTransform,
+    existing: Transform | None,
     orchestration_id: str | None,
     *,
     builds: bool,
@@ -147,22 +149,22 @@ def settings_of(
     """
     Return the settings to apply.
 
-    :param wanted: the desired transform.
-    :param there: the current transform; None if it does not exist.
+    :param desired: the desired transform.
+    :param existing: the current transform; None if it does not exist.
     :param orchestration_id: ID of the orchestration to attach the transform to; empty for none, None if not given.
     :param builds: True if the transform is published.
     :param sends_unknown: if True, a schedule that the service does not show is sent, because there is another change.
     """
     schedule: Schedule
-    if there is None:
-        schedule = None if wanted.cron_expression in (None, NO_SCHEDULE) else wanted.cron_expression
+    if existing is None:
+        schedule = None if desired.cron_expression in (None, NO_SCHEDULE) else desired.cron_expression
         attachment = orchestration_id or None
     else:
-        schedule = schedule_change(wanted, there, sends_unknown=sends_unknown)
-        attachment = None if orchestration_id == (there.orchestration_workflow_id or "") else orchestration_id
+        schedule = schedule_change(desired, existing, sends_unknown=sends_unknown)
+        attachment = None if orchestration_id == (existing.orchestration_workflow_id or "") else orchestration_id
     is_unknown = schedule is UNKNOWN
     schedule = None if schedule is UNKNOWN else schedule
-    is_published = there is not None and there.status == TransformStatus.PUBLISHED
-    takes_away = schedule in (None, NO_SCHEDULE) and not attachment
-    can_be_had = is_published or builds or takes_away
+    is_published = existing is not None and existing.status == TransformStatus.PUBLISHED
+    only_removes = schedule in (None, NO_SCHEDULE) and not attachment
+    can_be_had = is_published or builds or only_removes
     return Settings(schedule, attachment, can_be_had=can_be_had, is_unknown=is_unknown)

@@ -108,23 +108,23 @@ async def deploy(wanted: DesiredTransform, *, publish: bool, records: TaskState,
     :returns: a batch with the publication to start, the build to wait for, or neither; and notes for :func:`conclude`.
     :raises AmbiguousNameError: if several transforms have the name.
     """
-    there, is_new = await get_or_create(
+    current, is_new = await get_or_create(
         lambda: _named(wanted.name, wanted.folder_path), transforms.create(**definition_of(wanted))
     )
-    differing = {} if is_new else differences(wanted, there)
+    differing = {} if is_new else differences(wanted, current)
     if differing:
-        there = await send(repeatable(transforms.update(there.id, **differing)))
-    target = RunTarget(there.id, wanted.path)
+        current = await send(repeatable(transforms.update(current.id, **differing)))
+    target = RunTarget(current.id, wanted.path)
     batch = Batch(KIND)
     batch.note = {
-        "transform_id": there.id,
+        "transform_id": current.id,
         "name": wanted.path,
         "action": "created" if is_new else "updated" if differing else "none",
         "published": False,
     }
-    due = (await due_of(there, is_changed=bool(BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
+    due = (await due_of(current, is_changed=bool(BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
     sends_unknown = resend or is_new or bool(differing) or due is Due.PUBLICATION
-    schedule = schedule_change(wanted, there, sends_unknown=sends_unknown)
+    schedule = schedule_change(wanted, current, sends_unknown=sends_unknown)
     batch.note["schedule"] = None if schedule is UNKNOWN else schedule
     batch.note["warnings"] = [not_compared(CRON_EXPRESSION, [wanted.path], SET_CRON)] if schedule is UNKNOWN else []
     if publish:
@@ -135,9 +135,9 @@ async def deploy(wanted: DesiredTransform, *, publish: bool, records: TaskState,
     elif due is Due.PATIENCE:
         batch.waiting.append(RunRef.to(KIND, target, attached=True))
     else:
-        seen = KINDS[KIND].read(RunRef.to(KIND, target), there)
-        outcome = str(seen.outcome if publish else Outcome.SKIPPED)
-        batch.note["result"] = {**(seen.result or {}), "name": wanted.path, "outcome": outcome}
+        state = KINDS[KIND].read(RunRef.to(KIND, target), current)
+        outcome = str(state.outcome if publish else Outcome.SKIPPED)
+        batch.note["result"] = {**(state.result or {}), "name": wanted.path, "outcome": outcome}
     return batch
 
 
@@ -172,44 +172,44 @@ def definition_of(wanted: DesiredTransform) -> dict[str, Any]:
     return {field: value for field, value in fields.items() if value not in (None, "")}
 
 
-def differences(wanted: DesiredTransform, there: Transform) -> dict[str, Any]:
+def differences(wanted: DesiredTransform, current: Transform) -> dict[str, Any]:
     """Return the fields of a definition that differ, except the schedule."""
-    asked = {
-        "sql_template": (wanted.sql_template, there.sql_template),
-        "materialization": (wanted.materialization, there.materialization),
-        "documentation": (wanted.documentation, there.documentation or ""),
+    compared = {
+        "sql_template": (wanted.sql_template, current.sql_template),
+        "materialization": (wanted.materialization, current.materialization),
+        "documentation": (wanted.documentation, current.documentation or ""),
     }
     # Whitespace around SQL has no meaning, and a service may strip it.
-    return {field: new for field, (new, old) in asked.items() if new is not None and new.strip() != str(old).strip()}
+    return {field: new for field, (new, old) in compared.items() if new is not None and new.strip() != str(old).strip()}
 
 
-def schedule_change(wanted: DesiredTransform, there: Transform, *, sends_unknown: bool) -> Schedule:
+def schedule_change(wanted: DesiredTransform, current: Transform, *, sends_unknown: bool) -> Schedule:
     """
     Return the schedule to send: None for no change, unknown if it can't be compared and is not sent.
 
     :param sends_unknown: if True, a schedule that the service does not show is sent.
     """
-    shown = schedule_of_transform(there)
+    shown = schedule_of_transform(current)
     if wanted.cron_expression is None or wanted.cron_expression == (shown or NO_SCHEDULE):
         return None
     return UNKNOWN if shown is UNKNOWN and not sends_unknown else wanted.cron_expression
 
 
-async def due_of(there: Transform, *, is_changed: bool) -> Due:
+async def due_of(current: Transform, *, is_changed: bool) -> Due:
     """
     Return the next step that is necessary to build the current definition of a transform.
 
     :param is_changed: True if the definition has just changed.
     """
-    if is_changed or there.status != TransformStatus.PUBLISHED:
+    if is_changed or current.status != TransformStatus.PUBLISHED:
         return Due.PUBLICATION
     # A published view has no status, a published table has one: otherwise it is published as the other kind.
-    if (there.materialization == Materialization.VIEW) != (there.materialization_status is None):
+    if (current.materialization == Materialization.VIEW) != (current.materialization_status is None):
         return Due.PUBLICATION
-    outcome = KINDS[KIND].read(RunRef(KIND, there.id, there.name), there).outcome
+    outcome = KINDS[KIND].read(RunRef(KIND, current.id, current.name), current).outcome
     if outcome is Outcome.FAILED:
         return Due.PUBLICATION
-    newest = await send(transforms.versions(there.id, limit=1))
+    newest = await send(transforms.versions(current.id, limit=1))
     if not newest.data or not newest.data[0].is_published:
         return Due.PUBLICATION
     return Due.NOTHING if outcome is Outcome.SUCCEEDED else Due.PATIENCE

@@ -12,11 +12,11 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_datapipe.api.retry import backoff_delay, honored
+from airflow_provider_datapipe.api.retry import backoff_delay, requested_delay
 
 #: HTTP statuses for an outage of a gateway or of the whole service. Others may concern only the requested resource.
 _OUT_OF_SERVICE = frozenset({502, 503, 504})
-#: Seconds after an answer in which a single failure is no loss of contact.
+#: Seconds after an answer in which a single failure is not a loss of contact.
 _RECENT = 10.0
 #: The first and the longest pause after failures, in seconds, unless the service asks for a longer one.
 _SHORTEST, _LONGEST = 1.0, 60.0
@@ -120,7 +120,7 @@ class ConnectionBackoff:
         # A service that limits the rate of requests can be reached.
         is_answer = isinstance(error, RateLimitError)
         self.lost = error if not is_answer and counts_as_lost(self._failures, self._answered_at, now) else None
-        asked = honored(error)
+        asked = requested_delay(error)
         if asked is not None:
             self.paused_until = self.asked_until = max(self.paused_until, now + asked)
         elif isinstance(error, RateLimitError):

@@ -46,7 +46,7 @@ class Batch:
     :param blocked: resources whose runs start when another run has ended.
     :param ended: outcomes of the runs that have ended, in the order in which they ended.
     :param at_a_time: the most runs that are active at a time; None for no limit.
-    :param note: further state of the task, as JSON.
+    :param note: additional state of the task, as JSON.
     :param lost_since: time of a loss of contact that was logged, as seconds since the epoch; None if there is contact.
     :param poll_after: time before which the service does not want to be polled, in seconds since the epoch; None for no
         limit.
@@ -75,19 +75,19 @@ class Batch:
     @property
     def has_room(self) -> bool:
         """True if a queued run may be started now."""
-        return self.has_room_beside(self._under_way)
+        return self.has_room_for(self._active_count)
 
-    def has_room_beside(self, under_way: int) -> bool:
-        """Return True if a queued run may be started beside a number of active runs."""
-        return bool(self.queued) and (self.at_a_time is None or under_way < self.at_a_time)
+    def has_room_for(self, active: int) -> bool:
+        """Return True if a queued run may be started in addition to a number of active runs."""
+        return bool(self.queued) and (self.at_a_time is None or active < self.at_a_time)
 
     @property
     def is_over(self) -> bool:
         """True if no run is left to start or to wait for."""
-        return not self.queued and not self._under_way
+        return not self.queued and not self._active_count
 
     @property
-    def _under_way(self) -> int:
+    def _active_count(self) -> int:
         return len(self.waiting) + len(self.blocked)
 
     def as_dict(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Batch:
         else:
             self.waiting.append(state.reference)
 
-    def give_up(self, targets: list[RunTarget], reason: str) -> None:
+    def mark_not_started(self, targets: list[RunTarget], reason: str) -> None:
         """
         Record the outcome "not started" for targets that were not requested, and remove them from the queue.
 
@@ -140,14 +140,14 @@ class Batch:
         """
         detail = f"not requested: {reason}"
         self.ended += [
-            _unstarted(self, target, WaitOutcomeReason.NOT_STARTED, Outcome.SCHEDULED, detail) for target in targets
+            _not_started(self, target, WaitOutcomeReason.NOT_STARTED, Outcome.SCHEDULED, detail) for target in targets
         ]
         self.queued = [target for target in self.queued if target not in targets]
 
 
 async def start_queued(
     batch: Batch,
-    records: TaskState,
+    task_state: TaskState,
     policy: StartPolicy,
     *,
     alone: bool,
@@ -157,7 +157,7 @@ async def start_queued(
     Start queued runs, up to the limit of the batch.
 
     :param batch: the batch, which is changed in place.
-    :param records: stored state of earlier tries of the task.
+    :param task_state: stored state of earlier tries of the task.
     :param policy: policy for starting runs.
     :param alone: True if the batch is a single run: errors and skips are raised. False to store the refusal of a run
         as the outcome of this run.
@@ -169,34 +169,34 @@ async def start_queued(
     while batch.has_room:
         target = batch.queued[0]
         try:
-            seen = await start(kind, target, records, policy, clock)
+            state = await start(kind, target, task_state, policy, clock)
         except ActiveRunConflict as blocked:
             batch.blocked.append(WaitingForOtherRun(blocked.run_state.reference, target))
         except DatapipeError as error:
-            about_others = not isinstance(error, InvalidRequestError | NotFoundError | RunConflictError)
-            if alone or (about_others and not batch.waiting and not batch.ended):
+            affects_others = not isinstance(error, InvalidRequestError | NotFoundError | RunConflictError)
+            if alone or (affects_others and not batch.waiting and not batch.ended):
                 raise
-            batch.ended.append(_unstarted(batch, target, WaitOutcomeReason.NOT_STARTED, Outcome.FAILED, str(error)))
-            if about_others:
+            batch.ended.append(_not_started(batch, target, WaitOutcomeReason.NOT_STARTED, Outcome.FAILED, str(error)))
+            if affects_others:
                 # The other requests would fail as well. Wait for the runs that were started.
-                batch.give_up(batch.queued[1:], "the one before it could not be started")
+                batch.mark_not_started(batch.queued[1:], "the one before it could not be started")
         except RunSkipped as skipped:
             if alone:
                 raise
-            batch.ended.append(_unstarted(batch, target, WaitOutcomeReason.SKIPPED, Outcome.SKIPPED, str(skipped)))
+            batch.ended.append(_not_started(batch, target, WaitOutcomeReason.SKIPPED, Outcome.SKIPPED, str(skipped)))
         else:
-            batch.add(seen)
+            batch.add(state)
         # Remove the target last: if the code above raises, a retry finds it in the queue.
         batch.queued.pop(0)
 
 
-def _unstarted(
+def _not_started(
     batch: Batch, target: RunTarget, reason: WaitOutcomeReason, outcome: Outcome, detail: str
 ) -> WaitOutcome:
     return WaitOutcome(reason, RunRef.to(batch.kind, target), outcome, detail=detail)
 
 
-def finalize_task_state(batch: Batch, records: TaskState, failed: list[WaitOutcome], *, succeeded: bool) -> None:
+def finalize_task_state(batch: Batch, task_state: TaskState, failed: list[WaitOutcome], *, succeeded: bool) -> None:
     """
     Update the stored state of the task for later tries.
 
@@ -212,9 +212,9 @@ def finalize_task_state(batch: Batch, records: TaskState, failed: list[WaitOutco
     for end in batch.ended:
         key = task_state_key(batch.kind, RunTarget(end.reference.resource_id, end.reference.name))
         if succeeded:
-            records.close(key)
+            task_state.close(key)
         elif end in failed and end.reason is WaitOutcomeReason.RUN_OVER:
-            records.delete(key)
-        elif end.reason is WaitOutcomeReason.NOT_SCHEDULED and (kept := records.get(key)):
+            task_state.delete(key)
+        elif end.reason is WaitOutcomeReason.NOT_SCHEDULED and (kept := task_state.get(key)):
             # The retry checks once if the run was scheduled since. If not, it requests a run.
-            records.set(key, replace(StartRecord.from_dict(kept), reference=None).as_dict())
+            task_state.set(key, replace(StartRecord.from_dict(kept), reference=None).as_dict())

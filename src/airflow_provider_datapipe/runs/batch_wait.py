@@ -20,7 +20,7 @@ from airflow_provider_datapipe.runs.start import StartPolicy
 from airflow_provider_datapipe.runs.task_state import TaskState
 from airflow_provider_datapipe.runs.wait import RunWait, WaitOutcome, WaitOutcomeReason, WaitPolicy
 
-#: The most seconds until the first poll of a run that is in the way.
+#: The most seconds until the first poll of a blocking run (of another client).
 _BLOCKED_PAUSE = 5.0
 #: The most seconds for which the first polls in a triggerer wait, if the clocks of worker and triggerer differ.
 _LONGEST_DELAY = 300.0
@@ -51,16 +51,16 @@ class BatchWait:
             RunWait(reference, policy, now): None for reference in batch.waiting
         }
         for each in batch.blocked:
-            watch = RunWait(each.by, policy, now)
+            run_wait = RunWait(each.by, policy, now)
             # This run was polled when the start was refused. Replicas that disagree must not cause a busy loop.
-            watch.was_just_read(now, _BLOCKED_PAUSE)
-            self._targets[watch] = each.target
+            run_wait.delay_first_poll(now, _BLOCKED_PAUSE)
+            self._targets[run_wait] = each.target
         if batch.poll_after is not None:
-            for watch in self._targets:
-                watch.postpone(min(batch.poll_after, now + _LONGEST_DELAY))
+            for run_wait in self._targets:
+                run_wait.postpone(min(batch.poll_after, now + _LONGEST_DELAY))
 
     @property
-    def watches(self) -> list[RunWait]:
+    def run_waits(self) -> list[RunWait]:
         """The waits for the single runs."""
         return list(self._targets)
 
@@ -78,13 +78,13 @@ class BatchWait:
     def is_over(self) -> bool:
         """True if a queued run can be started, or no run is left to wait for."""
         # The batch lists ended runs as active until write_back() is called.
-        return not self._targets or self._batch.has_room_beside(len(self._targets))
+        return not self._targets or self._batch.has_room_for(len(self._targets))
 
-    def take(self, watch: RunWait, end: WaitOutcome) -> list[RunWait]:
+    def take(self, run_wait: RunWait, end: WaitOutcome) -> list[RunWait]:
         """Process the outcome of the wait for one run. Return the other waits that end because of it."""
-        if watch not in self._targets:
+        if run_wait not in self._targets:
             return []
-        batch, blocked = self._batch, self._targets.pop(watch)
+        batch, blocked = self._batch, self._targets.pop(run_wait)
         is_failed = end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT)
         self._was_answered = not is_failed
         if blocked is None:
@@ -94,14 +94,14 @@ class BatchWait:
             detail = f"the wait for the run before it, {end.reference.run_id}, failed ({end.reason})"
             batch.ended.append(WaitOutcome(WaitOutcomeReason.NOT_STARTED, reference, Outcome.FAILED, detail=detail))
         else:
-            # The run in the way has ended, with any outcome.
+            # The blocking run has ended, with any outcome.
             batch.queued.insert(0, blocked)
         if not is_failed:
             return []
         # The service cannot be reached or the deadline has passed: do not start further runs.
-        others = {watch: target for watch, target in self._targets.items() if target}
+        others = {run_wait: target for run_wait, target in self._targets.items() if target}
         reason = f"the wait for another run failed ({end.reason})"
-        batch.give_up([*batch.queued, *others.values()], reason)
+        batch.mark_not_started([*batch.queued, *others.values()], reason)
         for other in others:
             del self._targets[other]
         return list(others)
@@ -118,13 +118,13 @@ class BatchWait:
         :param lost: the failure while contact with the service is lost, None while there is contact.
         :param now: current time in seconds since the epoch.
         """
-        error = lost or next((watch.lost for watch in self._targets if watch.lost), None)
+        error = lost or next((run_wait.lost for run_wait in self._targets if run_wait.lost), None)
         if error is not None:
             return self._contact_log.failed(error, now)
         if not self.is_lost:
             return None
         # Another process may have logged the loss. Then this process has to poll before it can log the end.
-        is_answered = all(watch.was_seen for watch in self._targets) if self._targets else self._was_answered
+        is_answered = all(run_wait.was_seen for run_wait in self._targets) if self._targets else self._was_answered
         return self._contact_log.answered(now) if is_answered else None
 
     def write_back(self, asked_until: float = 0.0) -> None:
@@ -135,11 +135,11 @@ class BatchWait:
         """
         batch = self._batch
         batch.lost_since = self._contact_log.lost_since
-        batch.waiting = [watch.reference for watch, target in self._targets.items() if target is None]
+        batch.waiting = [run_wait.reference for run_wait, target in self._targets.items() if target is None]
         batch.blocked = [
-            WaitingForOtherRun(watch.reference, target) for watch, target in self._targets.items() if target
+            WaitingForOtherRun(run_wait.reference, target) for run_wait, target in self._targets.items() if target
         ]
-        batch.poll_after = max([asked_until, *(watch.poll_after or 0.0 for watch in self._targets)]) or None
+        batch.poll_after = max([asked_until, *(run_wait.poll_after or 0.0 for run_wait in self._targets)]) or None
 
 
 async def wait_for_some(
@@ -161,8 +161,8 @@ async def wait_for_some(
     wait = BatchWait(batch, policy, clock())
     progress = ProgressLines(wait, clock(), 0.0)
     schedule = PollSchedule()
-    for watch in wait.watches:
-        schedule.add(watch)
+    for run_wait in wait.run_waits:
+        schedule.add(run_wait)
     while not wait.is_over and clock() < until:
         ends = schedule.overdue(clock())
         poll = None if ends else schedule.next(clock())
@@ -175,19 +175,19 @@ async def wait_for_some(
                 ends = schedule.answered(poll, answer, clock())
         elif not ends:
             await sleep(max(min(schedule.wake_at(clock()), until) - clock(), _SHORTEST_PAUSE))
-        for watch, end in ends:
-            for gone in wait.take(watch, end):
-                schedule.discard(gone)
-        if report is not None and (line := wait.contact_line(schedule.contact.lost, clock())):
+        for run_wait, end in ends:
+            for other in wait.take(run_wait, end):
+                schedule.discard(other)
+        if report is not None and (line := wait.contact_line(schedule.backoff.lost, clock())):
             report(*line)
-        wait.write_back(schedule.contact.asked_until)
+        wait.write_back(schedule.backoff.asked_until)
         if report is not None and clock() >= progress.due and not wait.is_over:
-            report(logging.INFO, progress.line(clock(), is_lost=schedule.contact.lost is not None))
+            report(logging.INFO, progress.line(clock(), is_lost=schedule.backoff.lost is not None))
 
 
 async def run_batch(
     batch: Batch,
-    records: TaskState,
+    task_state: TaskState,
     start_policy: StartPolicy,
     wait_policy: WaitPolicy,
     *,
@@ -200,7 +200,7 @@ async def run_batch(
     Start the runs of a batch and wait until all have ended, or until a wait exceeds a limit.
 
     :param batch: the batch, which is changed in place.
-    :param records: stored state of earlier tries of the task.
+    :param task_state: stored state of earlier tries of the task.
     :param start_policy: policy for starting runs.
     :param wait_policy: poll interval and time limits.
     :param alone: see :func:`~.batch.start_queued`.
@@ -210,7 +210,7 @@ async def run_batch(
         ended; None for no limit.
     """
     while not batch.is_over:
-        await start_queued(batch, records, start_policy, alone=alone, clock=clock)
+        await start_queued(batch, task_state, start_policy, alone=alone, clock=clock)
         until = inf if limit is None else clock() + limit(batch)
         await wait_for_some(batch, wait_policy, clock, report, until)
         if clock() >= until and not batch.has_room:

@@ -33,7 +33,7 @@ def fingerprint(authorize_url: str) -> str:
     return hashlib.sha256(authorize_url.encode()).hexdigest()[:32]
 
 
-def may_be(connection: Connection, integration_id: str, label: str) -> bool:
+def may_match(connection: Connection, integration_id: str, label: str) -> bool:
     """Return True if a bridge may have created a connection. Not all services show both fields."""
     return connection.integration_id in (None, integration_id) and connection.label in (None, label)
 
@@ -73,14 +73,14 @@ class Bridge:
         """
         Return the bridge from the result of the task that created it, or from the text of this result.
 
-        :raises ValueError: if the value is no such result. The message does not show the value, because it may contain
-            the authorization URL.
+        :raises ValueError: if the value is not such a result. The message does not show the value, because it may
+            contain the authorization URL.
         """
-        given = parse_rendered(value)
+        data = parse_rendered(value)
         needed = ("integration_id", "label", "expires_at")
-        if not isinstance(given, Mapping) or not all(isinstance(given.get(name), str) for name in needed):
+        if not isinstance(data, Mapping) or not all(isinstance(data.get(name), str) for name in needed):
             raise ValueError("bridge must be the result of a ConnectionBridgeCreateOperator, or its text")
-        known = {one.name: given[one.name] for one in fields(cls) if one.name in given}
+        known = {one.name: data[one.name] for one in fields(cls) if one.name in data}
         return replace(cls(**known), known_connection_ids=tuple(known.get("known_connection_ids") or ()))
 
 
@@ -93,7 +93,10 @@ async def authorized(bridge: Bridge, now: datetime) -> str | None:
     :raises BridgeExpiredError: if the bridge expired without an authorization.
     :raises BridgeError: if the state of the bridge cannot be determined.
     """
-    found = await (_new(bridge) if bridge.connection_id is None else _again(bridge, bridge.connection_id, now))
+    if bridge.connection_id is None:
+        found = await _new_connection(bridge)
+    else:
+        found = await _reauthorized(bridge, bridge.connection_id, now)
     if found is None and now >= bridge.end:
         raise BridgeExpiredError(
             f"The bridge for {bridge.label!r} ({bridge.integration_id}) ended at {bridge.end:%Y-%m-%d %H:%M:%S %Z}, "
@@ -102,12 +105,12 @@ async def authorized(bridge: Bridge, now: datetime) -> str | None:
     return found
 
 
-async def _new(bridge: Bridge) -> str | None:
+async def _new_connection(bridge: Bridge) -> str | None:
     listed = await list_all(replace(connections.list_(), once=True))
     found = [
         one.id
         for one in listed
-        if may_be(one, bridge.integration_id, bridge.label) and one.id not in bridge.known_connection_ids
+        if may_match(one, bridge.integration_id, bridge.label) and one.id not in bridge.known_connection_ids
     ]
     if len(found) > 1:
         raise BridgeError(
@@ -117,7 +120,7 @@ async def _new(bridge: Bridge) -> str | None:
     return found[0] if found else None
 
 
-async def _again(bridge: Bridge, connection_id: str, now: datetime) -> str | None:
+async def _reauthorized(bridge: Bridge, connection_id: str, now: datetime) -> str | None:
     """Return the ID of the connection if the bridge disappeared before it expired, because then it was used."""
     if bridge.fingerprint is None:
         raise BridgeError(

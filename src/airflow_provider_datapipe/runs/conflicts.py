@@ -3,7 +3,7 @@ Meaning of a 409 (a run is active or scheduled already), and the ``if_running`` 
 
 .. code-block:: text
 
-    run in the way                      attach           wait, or an own run is needed   fail     skip
+    blocking run                        attach           wait, or an own run is needed   fail     skip
     started by this task                attach           attach                          attach   attach
     active                              attach           wait for it, then request       fail     skip
     finished after the request          take its result  request again                   fail     skip
@@ -12,8 +12,8 @@ Meaning of a 409 (a run is active or scheduled already), and the ``if_running`` 
     not visible, further refusals       as active: the run is scheduled, and not listed yet
 
 A run counts as started by this task if it is new since the first request, and the service may have executed a request
-whose response was lost. While this is possible, and no active run is visible, the request is repeated whatever the
-policy is: the refusal may be due to the task's own run, which is not listed yet.
+whose response was lost. While this is possible, and no active run is visible, the request is repeated regardless
+of the policy: the refusal may be due to the task's own run, which is not listed yet.
 
 Requests are repeated with a growing pause and for a limited time (``lost_response_timeout``), because a lagging replica
 can refuse a request because of a finished run, or not show a run that has just started. After this time, the start
@@ -53,11 +53,11 @@ class IfRunning(StrEnum):
     SKIP = "skip"
 
 
-class RunSkipped(Exception):  # noqa: N818 - no error: the DAG's author chose it
+class RunSkipped(Exception):  # noqa: N818 - not an error: the DAG's author chose it
     """A run is already active, and ``if_running`` is ``skip``."""
 
 
-class ActiveRunConflict(Exception):  # noqa: N818 - no error: a run has to end first
+class ActiveRunConflict(Exception):  # noqa: N818 - not an error: another run has to end first
     """
     Another run has to end before the task can start its run.
 
@@ -69,7 +69,7 @@ class ActiveRunConflict(Exception):  # noqa: N818 - no error: a run has to end f
         self.run_state = run_state
 
 
-class RunInTheWay(Enum):
+class BlockingRunState(Enum):
     """State of the run because of which the service refused a request."""
 
     #: Active, or scheduled and not visible yet.
@@ -85,11 +85,11 @@ class Conflict:
     """
     A refused request.
 
-    :param state: state of the run in the way.
-    :param run: the run in the way.
+    :param state: state of the blocking run.
+    :param run: the blocking run.
     """
 
-    state: RunInTheWay
+    state: BlockingRunState
     run: RunState
 
 
@@ -133,14 +133,14 @@ class ConflictResolver:
 
     def check_active(self, newest: Any) -> None:
         """
-        Raise if an active run is visible that the task must not, or need not, prepare another run beside.
+        Raise if an active run is visible and ``if_running`` does not allow to start another run now.
 
         :param newest: the newest runs.
         :raises: see :meth:`resolve`.
         """
         active = self._kind.find_active(self._target, newest)
         if active is not None:
-            self._apply_policy(Conflict(RunInTheWay.ACTIVE, active))
+            self._apply_policy(Conflict(BlockingRunState.ACTIVE, active))
 
     async def resolve(self, baseline: KnownRuns, error: ConflictError, *, may_have_started: bool) -> RunState | None:
         """
@@ -149,7 +149,7 @@ class ConflictResolver:
         :param baseline: runs known before the first request.
         :param error: the refusal.
         :param may_have_started: True if the service may have executed an earlier request of this task.
-        :raises ActiveRunConflict: if the run in the way has to end first.
+        :raises ActiveRunConflict: if the blocking run has to end first.
         :raises RunSkipped: if the policy is ``skip``.
         :raises RunConflictError: if the policy is ``fail``, or the service keeps refusing without an active run.
         """
@@ -158,10 +158,10 @@ class ConflictResolver:
             return conflict
         self._refusals += 1
         if conflict is None and self._refusals == 1:
-            # The run in the way is scheduled or has just ended: the service refuses another request if it is scheduled.
+            # The blocking run is scheduled or has just ended: the service refuses another request if it is scheduled.
             return None
         # The service may have scheduled this task's own run, which is not listed yet.
-        may_be_own = may_have_started and (conflict is None or conflict.state is RunInTheWay.STALE)
+        may_be_own = may_have_started and (conflict is None or conflict.state is BlockingRunState.STALE)
         if conflict is not None and not may_be_own:
             attached = self._apply_policy(conflict)
             if attached is not None:
@@ -190,34 +190,34 @@ class ConflictResolver:
                 return own
         if error.active_run_id:
             named = await self._named(baseline, RunRef.to(kind.name, target, run_id=error.active_run_id))
-            is_shown = named.state is not RunInTheWay.STALE
+            is_shown = named.state is not BlockingRunState.STALE
             # if_running does not apply to this task's own run.
             is_own = may_have_started and is_shown and baseline.is_new_run(named.run, self._service_time())
             return named.run if is_own else named
         active = kind.find_active(target, newest)
         if active is not None:
-            return Conflict(RunInTheWay.ACTIVE, active)
+            return Conflict(BlockingRunState.ACTIVE, active)
         expected = kind.expected(target, baseline)
         if expected is None or not (may_have_started or self._refusals):
             return None
         scheduled = RunState(replace(expected, attached=True), Outcome.SCHEDULED)
         # The service executed the request whose response was lost. if_running does not apply to this task's own run.
-        return scheduled if may_have_started else Conflict(RunInTheWay.ACTIVE, scheduled)
+        return scheduled if may_have_started else Conflict(BlockingRunState.ACTIVE, scheduled)
 
     async def _named(self, baseline: KnownRuns, reference: RunRef) -> Conflict:
         """Return the state of the run that a refusal names."""
         reference = replace(reference, attached=True)
         try:
-            seen = self._kind.read(reference, await send(self._kind.poll_request(reference)))
+            state = self._kind.read(reference, await send(self._kind.poll_request(reference)))
         except AuthenticationError:
             raise
         except DatapipeError:
             # Do not attach to this run: it may have finished before the request.
-            return Conflict(RunInTheWay.STALE, RunState(reference, Outcome.SCHEDULED))
-        if not seen.outcome.is_over:
-            return Conflict(RunInTheWay.ACTIVE, seen)
-        was_over = baseline.was_over(seen, self._service_time())
-        return Conflict(RunInTheWay.STALE if was_over else RunInTheWay.FINISHED, seen)
+            return Conflict(BlockingRunState.STALE, RunState(reference, Outcome.SCHEDULED))
+        if not state.outcome.is_over:
+            return Conflict(BlockingRunState.ACTIVE, state)
+        was_over = baseline.was_over(state, self._service_time())
+        return Conflict(BlockingRunState.STALE if was_over else BlockingRunState.FINISHED, state)
 
     def _apply_policy(self, conflict: Conflict) -> RunState | None:
         """Return the run to attach to, or None to request another run. Raise as in :meth:`resolve`."""
@@ -232,9 +232,9 @@ class ConflictResolver:
             )
         # A run that began before a full refresh, or a retry of records, was requested does not perform it.
         needs_own_run = self._if_running is IfRunning.WAIT or self._kind.needs_own_run(self._target)
-        if conflict.state is RunInTheWay.ACTIVE and needs_own_run:
+        if conflict.state is BlockingRunState.ACTIVE and needs_own_run:
             raise ActiveRunConflict(conflict.run)
-        return None if needs_own_run or conflict.state is RunInTheWay.STALE else conflict.run
+        return None if needs_own_run or conflict.state is BlockingRunState.STALE else conflict.run
 
     def _refused(self, conflict: Conflict | None, error: ConflictError) -> RunConflictError:
         run_id = conflict.run.reference.run_id if conflict else None

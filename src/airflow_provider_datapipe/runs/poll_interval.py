@@ -171,10 +171,10 @@ def _spreads(logs: list[float]) -> list[float]:
     count = len(logs)
     if count == 1:
         return [_SPREAD]
-    neighbour = round(sqrt(count))
+    neighbor = round(sqrt(count))
     spreads = []
     for one in logs:
-        distance = min(sorted(abs(one - other) for other in logs)[neighbour], 2 * _SPREAD)
+        distance = min(sorted(abs(one - other) for other in logs)[neighbor], 2 * _SPREAD)
         known = (_SPREAD * _SPREAD_WEIGHT + distance * count) / (_SPREAD_WEIGHT + count)
         spreads.append(max(_LEAST_SPREAD, known))
     return spreads

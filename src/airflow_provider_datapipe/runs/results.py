@@ -66,13 +66,13 @@ async def explain(end: WaitOutcome, *, most_records: int = QUOTED_RECORDS) -> Wa
     ended_badly = end.reason is WaitOutcomeReason.RUN_OVER and end.outcome is not Outcome.SUCCEEDED
     if not ended_badly or end.result is None or end.detail is not None or end.records:
         return end
-    seen = RunState(end.reference, end.outcome, end.result)
+    state = RunState(end.reference, end.outcome, end.result)
     kind = KINDS[end.reference.kind]
     try:
         if most_records:
-            end = replace(end, records=await kind.failed_records(seen, most_records))
+            end = replace(end, records=await kind.failed_records(state, most_records))
         if end.result and not end.result["error"]:
-            end = replace(end, detail=_quoted(end.records) or await kind.explain(seen))
+            end = replace(end, detail=_quoted(end.records) or await kind.explain(state))
     except DatapipeError:
         return end
     return end
@@ -86,11 +86,11 @@ def _quoted(records: list[dict[str, str]]) -> str | None:
 async def _last_poll(end: WaitOutcome) -> WaitOutcome:
     kind = KINDS[end.reference.kind]
     try:
-        seen = kind.read(end.reference, await send(replace(kind.poll_request(end.reference), once=True)))
+        state = kind.read(end.reference, await send(replace(kind.poll_request(end.reference), once=True)))
     except DatapipeError:
         return end
-    reason = WaitOutcomeReason.RUN_OVER if seen.outcome.is_over else end.reason
-    return replace(end, reason=reason, reference=seen.reference, outcome=seen.outcome, result=seen.result)
+    reason = WaitOutcomeReason.RUN_OVER if state.outcome.is_over else end.reason
+    return replace(end, reason=reason, reference=state.reference, outcome=state.outcome, result=state.result)
 
 
 def exception_for(

@@ -41,7 +41,7 @@ def parse_time(name: str, value: object) -> datetime:
 
     :param name: name of the argument, for the message.
     :param value: the argument.
-    :raises ValueError: if the value is no time, or has no time zone.
+    :raises ValueError: if the value is not a time, or has no time zone.
     """
     moment = value
     if isinstance(value, str):
@@ -53,7 +53,7 @@ def parse_time(name: str, value: object) -> datetime:
                 "'2026-01-31T00:00:00+00:00', or check the result of its template."
             ) from None
     if not isinstance(moment, datetime):
-        raise ValueError(f"{name} must be a time or its ISO 8601 text, not {value!r}")  # noqa: TRY004 - one class for both
+        raise ValueError(f"{name} must be a time or its ISO 8601 text, not {value!r}")  # noqa: TRY004 - ValueError, as for every invalid argument
     if moment.utcoffset() is None:
         raise ValueError(
             f"{name} has no time zone: {value!r}. Add the offset, as in '2026-01-31T00:00:00+00:00'; of templates, "
@@ -196,7 +196,7 @@ def first_of(runs: Sequence[RunRecord], rule: RunFilter, *, may_overlap: bool = 
     """
     counting = [load for load in loads(runs) if rule.counts(load)]
     if not may_overlap:
-        # A planned run comes after the started runs, wherever it is listed.
+        # A planned run follows the started runs, regardless of its position in the list.
         return next((load for load in counting if load.started is not None), counting[0] if counting else None)
     never = datetime.max.replace(tzinfo=UTC)
     return min(counting, key=lambda load: rule.time_of(load) or never, default=None)
@@ -210,7 +210,7 @@ class _PageIterator:
         self._reference = RunRef.to(kind.name, target, attached=True)
         self._following: Request[Page[Any]] | None = request
         self._cursors = Cursors()
-        #: Runs of all pages so far, in the order of the list.
+        #: Runs of all pages that were read, in the order of the list.
         self.seen: list[RunRecord] = []
         #: Runs of the last page.
         self.page: list[RunRecord] = []
@@ -241,12 +241,12 @@ async def newest_back_to(kind: Kind, target: RunTarget, rule: RunFilter) -> list
     :param target: the resource.
     :param rule: rule for the runs that count.
     """
-    walk = _PageIterator(kind, target, replace(kind.newest(target.resource_id), once=True))
-    while not walk.is_over:
-        await walk.step()
-        if _reaches_back(kind, rule, walk):
+    pages = _PageIterator(kind, target, replace(kind.newest(target.resource_id), once=True))
+    while not pages.is_over:
+        await pages.step()
+        if _reaches_back(kind, rule, pages):
             break
-    return walk.seen
+    return pages.seen
 
 
 async def last_over(kind: Kind, target: RunTarget, latest: datetime) -> RunRecord | None:
@@ -257,10 +257,10 @@ async def last_over(kind: Kind, target: RunTarget, latest: datetime) -> RunRecor
     :param target: the resource.
     :param latest: the last plausible time. Later end times are ignored.
     """
-    walk = _newest_first(kind, target)
-    while not walk.is_over:
-        await walk.step()
-        if last := _last_ended(kind, walk, latest):
+    pages = _newest_first(kind, target)
+    while not pages.is_over:
+        await pages.step()
+        if last := _last_ended(kind, pages, latest):
             return last
     return None
 
@@ -274,15 +274,15 @@ async def newest_of(kind: Kind, target: RunTarget, now: datetime, latest: dateti
     :param now: current time.
     :param latest: see :func:`last_over`.
     """
-    walk = _newest_first(kind, target)
-    while not walk.is_over:
-        await walk.step()
-        seen = list(loads(walk.seen[::-1]))
+    pages = _newest_first(kind, target)
+    while not pages.is_over:
+        await pages.step()
+        seen = list(loads(pages.seen[::-1]))
         last_start = max((load.started for load in seen if load.started), default=_FIRST_TIME)
         # A run that was due before another one started was not executed.
         active = [load for load in seen if load.is_active(now) and (load.started or load.due or latest) >= last_start]
         newest = max(active, key=lambda load: load.started or load.due or latest, default=None)
-        newest = newest or _last_ended(kind, walk, latest)
+        newest = newest or _last_ended(kind, pages, latest)
         if newest:
             return newest
     return None
@@ -298,8 +298,8 @@ def _newest_first(kind: Kind, target: RunTarget) -> _PageIterator:
     return _PageIterator(kind, target, request.with_query(limit=LARGEST_PAGE) if kind.may_overlap else request)
 
 
-def _last_ended(kind: Kind, walk: _PageIterator, latest: datetime) -> RunRecord | None:
-    over = [load for load in loads(walk.seen[::-1]) if load.is_over]
+def _last_ended(kind: Kind, pages: _PageIterator, latest: datetime) -> RunRecord | None:
+    over = [load for load in loads(pages.seen[::-1]) if load.is_over]
     if not kind.may_overlap:
         return over[-1] if over else None
     # Ignore runs that were canceled before they began.
@@ -341,13 +341,12 @@ async def first_after(kind: Kind, target: RunTarget, rule: RunFilter) -> tuple[R
             return first_of([*early.seen, *rest], rule), newest
 
 
-def _reaches_back(kind: Kind, rule: RunFilter, walk: _PageIterator) -> bool:
+def _reaches_back(kind: Kind, rule: RunFilter, pages: _PageIterator) -> bool:
     if kind.may_overlap:
-        # A run that began earlier may end later. So read on until no run of a whole page counts, apart from runs that
-        # did not begin.
-        begun = [run for run in walk.page if run.started or run.finished]
+        # A run that began earlier may end later. So read on until no started run of a whole page counts.
+        begun = [run for run in pages.page if run.started or run.finished]
         return bool(begun) and all(rule.is_before(run) for run in begun)
-    return any(rule.is_before(run) for run in walk.page)
+    return any(rule.is_before(run) for run in pages.page)
 
 
 def _time(text: str | None) -> datetime | None:

@@ -64,14 +64,14 @@ class StartPolicy:
 
 
 async def start(
-    kind: Kind, target: RunTarget, records: TaskState, policy: StartPolicy, clock: Callable[[], float] = time.time
+    kind: Kind, target: RunTarget, task_state: TaskState, policy: StartPolicy, clock: Callable[[], float] = time.time
 ) -> RunState:
     """
     Start a run, attach to an active one, or continue with the run that an earlier try started.
 
     :param kind: the kind of run.
     :param target: the resource to run.
-    :param records: stored state of earlier tries of the task.
+    :param task_state: stored state of earlier tries of the task.
     :param policy: policy for starting runs.
     :param clock: function that returns the current time in seconds since the epoch.
     :return: the run, as far as it is known.
@@ -80,10 +80,10 @@ async def start(
     :raises RunConflictError: if another run is active, and ``if_running`` is ``fail``, or the service keeps refusing.
     :raises DatapipeError: if the service refuses the request, or cannot be reached.
     """
-    return await _Start(kind, target, records, policy, clock).run()
+    return await _Start(kind, target, task_state, policy, clock).run()
 
 
-async def resumable_first(kind: Kind, targets: Sequence[RunTarget], records: TaskState) -> list[RunTarget]:
+async def resumable_first(kind: Kind, targets: Sequence[RunTarget], task_state: TaskState) -> list[RunTarget]:
     """
     Sort targets so that those whose runs of an earlier try may be active come first.
 
@@ -91,36 +91,36 @@ async def resumable_first(kind: Kind, targets: Sequence[RunTarget], records: Tas
 
     :param kind: the kind of run.
     :param targets: the resources to run, in order.
-    :param records: stored state of earlier tries of the task.
+    :param task_state: stored state of earlier tries of the task.
     :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
-    going: list[RunTarget] = []
+    active: list[RunTarget] = []
     others: list[RunTarget] = []
     for target in targets:
-        kept = records.get(task_state_key(kind.name, target))
-        record = StartRecord.from_dict(kept) if kept else None
-        may_be_going = record is not None
+        stored = task_state.get(task_state_key(kind.name, target))
+        record = StartRecord.from_dict(stored) if stored else None
+        may_be_active = record is not None
         if record is not None and record.reference is not None:
             try:
                 answer = await send(kind.poll_request(record.reference))
-                may_be_going = not kind.read(record.reference, answer).is_final
+                may_be_active = not kind.read(record.reference, answer).is_final
             except ApiError as error:
                 # A lagging replica denies a run that is active.
                 if not is_missing(error):
                     raise
-        (going if may_be_going else others).append(target)
-    return going + others
+        (active if may_be_active else others).append(target)
+    return active + others
 
 
 class _Start:
     """State of the start of one run."""
 
     def __init__(
-        self, kind: Kind, target: RunTarget, records: TaskState, policy: StartPolicy, clock: Callable[[], float]
+        self, kind: Kind, target: RunTarget, task_state: TaskState, policy: StartPolicy, clock: Callable[[], float]
     ) -> None:
         self._kind = kind
         self._target = target
-        self._records = records
+        self._task_state = task_state
         self._policy = policy
         self._clock = clock
         self._key = task_state_key(kind.name, target)
@@ -147,14 +147,14 @@ class _Start:
         )
 
     async def run(self) -> RunState:
-        kept = self._records.get(self._key)
-        record = StartRecord.from_dict(kept) if kept else None
+        stored = self._task_state.get(self._key)
+        record = StartRecord.from_dict(stored) if stored else None
         if record is not None:
-            seen = await self._resume(record)
-            if seen is not None and _is_good(seen, self._policy):
+            state = await self._resume(record)
+            if state is not None and _can_continue(state, self._policy):
                 log.info("Continuing with the run of %s that an earlier try of this task started.", self._target.name)
-                return self._note(record, seen)
-            if seen is not None or record.reference is not None:
+                return self._store(record, state)
+            if state is not None or record.reference is not None:
                 # That run has failed or no longer exists: start another one.
                 record = None
         # A record without a run: an earlier try may have sent a request whose run is not visible yet.
@@ -166,28 +166,28 @@ class _Start:
         self._listed = newest
         try:
             await self._prepare(newest)
-            seen = await self._request(record)
+            state = await self._request(record)
         except Exception as error:
             if isinstance(error, ActiveRunConflict):
                 error.run_state = self._with_history(error.run_state)
             # Do not store a request that started nothing: a later try would search for its run.
             if not self._may_have_started:
                 await self._undo_prepare()
-                if kept:
-                    self._records.set(self._key, kept)
+                if stored:
+                    self._task_state.set(self._key, stored)
                 else:
-                    self._records.delete(self._key)
+                    self._task_state.delete(self._key)
             raise
-        return self._note(record, seen)
+        return self._store(record, state)
 
-    def _note(self, record: StartRecord, seen: RunState) -> RunState:
-        seen = self._with_history(seen)
-        self._records.set(self._key, replace(record, reference=seen.reference).as_dict())
-        return seen
+    def _store(self, record: StartRecord, state: RunState) -> RunState:
+        state = self._with_history(state)
+        self._task_state.set(self._key, replace(record, reference=state.reference).as_dict())
+        return state
 
-    def _with_history(self, seen: RunState) -> RunState:
+    def _with_history(self, state: RunState) -> RunState:
         durations = [] if self._listed is None else self._kind.durations(self._listed)
-        return replace(seen, reference=replace(seen.reference, durations=durations)) if durations else seen
+        return replace(state, reference=replace(state.reference, durations=durations)) if durations else state
 
     def _now(self) -> float:
         """Return the current time by the service's clock, in seconds since the epoch."""
@@ -202,8 +202,12 @@ class _Start:
         return newest
 
     async def _prepare(self, newest: Any) -> None:
-        """Send the requests that precede a run, unless an active run that would not perform them blocks the start."""
-        # A record is stored after these requests: the earlier try has sent them.
+        """
+        Send the requests that precede a run, such as that for a full refresh.
+
+        :raises: if a run is active that the task cannot attach to, see :meth:`ConflictResolver.check_active`.
+        """
+        # If a request may have been sent, the earlier try has sent these requests before.
         requests = [] if self._may_have_started else list(self._kind.prepare(self._target))
         if requests:
             self._conflicts.check_active(newest)
@@ -239,7 +243,7 @@ class _Start:
                 if not is_missing(error):
                     raise
                 denied = error
-            # The list of another replica may show it.
+            # The list may come from another replica, which knows the run.
             listed = await self._find_listed(reference)
             if listed is not None:
                 return listed
@@ -251,7 +255,7 @@ class _Start:
             self._target.name,
             denied,
         )
-        # Raise if the service does not know the resource either, because the run may still exist.
+        # This raises if the service does not know the resource either. Then do not start another run.
         newest = await self._newest()
         return self._kind.find_new(self._target, record.baseline, newest, self._now())
 
@@ -267,23 +271,23 @@ class _Start:
         """Send the request until its result is known."""
         lost = 0
         while True:
-            doubt_before = self._may_have_started
+            was_uncertain = self._may_have_started
             # Store the record before each request, because the service may execute it at any time afterwards.
             record = replace(record, intended_at=self._now())
-            self._records.set(self._key, record.as_dict())
+            self._task_state.set(self._key, record.as_dict())
             self._may_have_started = True
             try:
                 answer = await send(self._kind.request(self._target))
             except (ApiError, TransportError, ProtocolError) as error:
                 if _definitely_not_started(error):
-                    self._may_have_started = doubt_before
+                    self._may_have_started = was_uncertain
                     if not isinstance(error, ConflictError):
                         raise
-                    found = await self._conflicts.resolve(record.baseline, error, may_have_started=doubt_before)
+                    found = await self._conflicts.resolve(record.baseline, error, may_have_started=was_uncertain)
                 else:
                     # Update the time, so that the search of a later try does not end early after a slow failure.
                     record = replace(record, intended_at=self._now())
-                    self._records.set(self._key, record.as_dict())
+                    self._task_state.set(self._key, record.as_dict())
                     found = await self._find_lost(record)
                     lost += 1
                     if found is None and lost == self._policy.attempts:
@@ -296,11 +300,11 @@ class _Start:
     async def _accepted(self, record: StartRecord, answer: Any) -> RunState:
         """Read the answer to the request, and check a status URL that may not be usable."""
         try:
-            seen = self._kind.accepted(self._target, answer, record.baseline)
-            if seen.reference.status_url and "//" in seen.reference.status_url:
+            state = self._kind.accepted(self._target, answer, record.baseline)
+            if state.reference.status_url and "//" in state.reference.status_url:
                 # The client refuses an absolute URL with another origin.
                 with suppress(ApiError, TransportError):
-                    seen = self._kind.read(seen.reference, await send(self._kind.poll_request(seen.reference)))
+                    state = self._kind.read(state.reference, await send(self._kind.poll_request(state.reference)))
         except ProtocolError as error:
             # The run was requested, so it is the first new run of the list.
             expected = self._kind.expected(self._target, record.baseline)
@@ -308,7 +312,7 @@ class _Start:
                 raise
             log.warning("%s\nSearching the list for the run.", error)
             return RunState(expected, Outcome.SCHEDULED)
-        return seen
+        return state
 
     async def _find_lost(self, record: StartRecord) -> RunState | None:
         """
@@ -347,9 +351,9 @@ def _definitely_not_started(error: ApiError | TransportError | ProtocolError) ->
     return isinstance(error, ApiError) and not isinstance(error, ServerError)
 
 
-def _is_good(seen: RunState, policy: StartPolicy) -> bool:
+def _can_continue(state: RunState, policy: StartPolicy) -> bool:
     """Return True if a run is active, or has ended successfully as defined by the task."""
-    if not seen.is_final or seen.outcome is Outcome.SUCCEEDED:
+    if not state.is_final or state.outcome is Outcome.SUCCEEDED:
         return True
-    failed = seen.result["rows_failed"] if seen.result and seen.outcome is Outcome.PARTIAL else None
+    failed = state.result["rows_failed"] if state.result and state.outcome is Outcome.PARTIAL else None
     return failed is not None and failed <= policy.max_failed_rows

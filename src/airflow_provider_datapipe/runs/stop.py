@@ -33,6 +33,6 @@ async def stop(batch: Batch, *, disable: bool) -> list[str]:
                     done[what] = await kind.disable(reference)
                 line += f" By on_kill='disable', {did}." if (did := done[what]) else " There is nothing to disable."
             except DatapipeError as error:
-                line += f" on_kill='disable' did not work: {error}"
+                line += f" on_kill='disable' failed: {error}"
         lines.append(line)
     return lines

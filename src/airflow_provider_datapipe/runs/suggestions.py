@@ -67,7 +67,7 @@ async def suggest_ids(error: NotFoundError) -> None:
     """
     request, error.request = error.request, None
     for kind, wanted in _ids_of(request) if request is not None else ():
-        # Suggestions are no reason for another error.
+        # An error of the search must not replace the original error.
         with suppress(DatapipeError):
             listing = replace(_RESOURCES[kind].listing(), once=True)
             known = await list_all(listing, limit=_COMPARED)

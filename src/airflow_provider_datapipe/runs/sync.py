@@ -78,7 +78,7 @@ async def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: d
         # A stream can be listed twice, or by its name and its ID.
         streams = list({known[name].id: known[name] for name in chosen}.values())
         if not streams:
-            raise RunError(f"No stream of ELT sync {sync_id} was chosen: name some, or leave streams out for all.")
+            raise RunError(f"No stream of ELT sync {sync_id} was chosen: name at least one, or omit streams for all.")
     return [RunTarget(stream.id, stream.name, options, sync_id) for stream in streams]
 
 

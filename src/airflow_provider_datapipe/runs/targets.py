@@ -54,7 +54,7 @@ def required(name: str, value: str | None) -> str:
     """
     Return a rendered ID or name.
 
-    :raises ValueError: if it is empty, for example because its template found no value, or no text.
+    :raises ValueError: if it is empty, for example because its template found no value, or if it is not text.
     """
     read = rendered_text(name, value)
     if not read or read == "None":

@@ -17,7 +17,7 @@ from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 _START_TOLERANCE = 60.0
 #: Seconds by which a run may seem to finish before the request: the ``Date`` header has whole seconds.
 _FINISH_TOLERANCE = 2.0
-#: Seconds after its request in which a run begins, as far as a clock that is wrong by whole hours is considered.
+#: Seconds after its request in which a run begins. Only used to detect clocks that are wrong by whole hours.
 _LATEST_START = 180.0
 _HOUR = 3600.0
 #: The most hours by which timestamps without a time zone can differ from UTC.
@@ -41,7 +41,7 @@ class TaskState(Protocol):
 
 
 class AirflowTaskStateStore(Protocol):
-    """Interface of Airflow's task state, as far as it is used."""
+    """The methods of Airflow's task state that this package uses."""
 
     def get(self, key: str) -> Any:
         """Return a value, None if there is none."""

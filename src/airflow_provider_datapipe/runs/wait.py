@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError
-from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.api.retry import requested_delay
 from airflow_provider_datapipe.runs.backoff import counts_as_lost, delay_after
 from airflow_provider_datapipe.runs.missing_runs import GRACE, MissingRun, is_missing
 from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState
@@ -19,11 +19,11 @@ from airflow_provider_datapipe.runs.poll_interval import RunDurations, next_poll
 from airflow_provider_datapipe.runs.serialization import JsonData
 from airflow_provider_datapipe.runs.worker_wait import DENSE_SECONDS, is_short
 
-_NOTHING_KNOWN = RunDurations()
+_NO_HISTORY = RunDurations()
 #: Seconds after the deadline in which a run still gets its last poll.
 _GRACE = 10.0
-#: Delay in seconds from which a poll counts as held up (for example, by a blocked event loop).
-_HELD_UP = 30.0
+#: Delay in seconds from which a poll counts as overdue (for example, because the event loop was blocked).
+_OVERDUE = 30.0
 #: Seconds in which an outcome equal to the state before the request is not final, because a replica can lag behind.
 _STALE_LIMIT = 10.0
 
@@ -213,7 +213,7 @@ class RunWait:
         """Time of the last answer, or of the start of the wait, in seconds since the epoch."""
         return self._contact
 
-    def was_just_read(self, now: float, longest: float) -> None:
+    def delay_first_poll(self, now: float, longest: float) -> None:
         """
         Postpone the first poll of a run that was read when another run was requested.
 
@@ -239,7 +239,7 @@ class RunWait:
 
     def silence(self, now: float) -> float:
         """Return the seconds since the last answer if polls have failed or are overdue, otherwise 0."""
-        return now - self._contact if self._failures or now > self.due + _HELD_UP else 0.0
+        return now - self._contact if self._failures or now > self.due + _OVERDUE else 0.0
 
     def seen(self, state: RunState, now: float, was_due: float | None = None) -> WaitOutcome | None:
         """
@@ -249,7 +249,7 @@ class RunWait:
         :param now: current time in seconds since the epoch.
         :param was_due: time at which the poll was due, from which the next interval is counted; None for ``now``.
         """
-        self._note_shown(now)
+        self._record_contact(now)
         # After a slice of a load, the next run may not be listed yet: keep the result of the slice.
         known = state.result or (self._last.result if self._last else None)
         self._last = replace(state, result=known)
@@ -265,57 +265,58 @@ class RunWait:
             self._last = replace(self._last, outcome=Outcome.RUNNING)
         if absent and since is not None and now >= since + self._policy.schedule_limit:
             return self._not_scheduled(now - since)
-        return self._again(now, self._seconds_until_poll(now, was_due))
+        return self._schedule_poll(now, self._seconds_until_poll(now, was_due))
 
     def unchanged(self, now: float, was_due: float | None = None) -> WaitOutcome | None:
         """Process a poll without a change. Equivalent to :meth:`seen` with the last state, but cheaper."""
-        self._note_shown(now)
+        self._record_contact(now)
         since = self.reference.absent_since
         if since is not None and now >= since + self._policy.schedule_limit:
             return self._not_scheduled(now - since)
-        return self._again(now, self._seconds_until_poll(now, was_due))
+        return self._schedule_poll(now, self._seconds_until_poll(now, was_due))
 
-    def failed(self, error: DatapipeError, now: float, *, rarer: bool = True) -> WaitOutcome | None:
+    def failed(self, error: DatapipeError, now: float, *, slow_down: bool = True) -> WaitOutcome | None:
         """
         Process a failed poll. Return the outcome of the wait, or None if it continues.
 
         :param error: the failure.
         :param now: current time in seconds since the epoch.
-        :param rarer: True to increase the interval with each failure. False if the backoff of the connection applies.
+        :param slow_down: True to increase the interval with each failure. False if the backoff of the connection
+            applies instead.
         """
         if is_missing(error):
             return self._not_found(error, now)
         if end := self.unreachable(error, now):
             return end
         delay = interval = self._interval(now)
-        if rarer:
+        if slow_down:
             self._failures += 1
             if counts_as_lost(self._failures, self._contact if self.was_seen else None, now):
                 self.lost = error
             delay = delay_after(self._failures, interval, self._jitter())
-        asked = honored(error)
-        if asked is not None:
+        retry_after = requested_delay(error)
+        if retry_after is not None:
             # Do not poll before the time that the service asks for.
-            delay = max(delay, asked)
-            self._not_before, self._refusal = now + asked, str(error)
-        end = self._again(now, delay)
+            delay = max(delay, retry_after)
+            self._not_before, self._refusal = now + retry_after, str(error)
+        end = self._schedule_poll(now, delay)
         self.due = min(self.due, self.lost_at)
         return end
 
-    def _note_shown(self, now: float) -> None:
+    def _record_contact(self, now: float) -> None:
         self._contact = now
         self._failures, self.lost = 0, None
         self._missing = None
 
     def _not_found(self, error: DatapipeError, now: float) -> WaitOutcome | None:
-        """Count an answer that the run does not exist. Return the end after the grace period."""
-        # The service can be reached, so this is no loss of contact.
+        """Count an answer that the run does not exist. Return the outcome of the wait after the grace period."""
+        # The service can be reached, so this is not a loss of contact.
         self._contact = now
         self._failures, self.lost = 0, None
         missing = self._missing = self._missing or MissingRun(self._policy.missing_grace, now)
         if missing.is_final(now):
             return self._end(WaitOutcomeReason.VANISHED, f"{missing.summary(now)}, the last: {error}")
-        return self._again(now, missing.pause(now, self._jitter()))
+        return self._schedule_poll(now, missing.pause(now, self._jitter()))
 
     def unreachable(self, error: DatapipeError, now: float) -> WaitOutcome | None:
         """Return the outcome of the wait if the service has been unreachable for longer than the limit, else None."""
@@ -342,8 +343,8 @@ class RunWait:
         """Return the seconds until the next poll."""
         # A list is polled when its first run is due. This run may have been due later, or is not due yet.
         late = 0.0 if was_due is None else max(0.0, now - max(was_due, self.due))
-        if late > _HELD_UP:
-            # All polls were held up. Catching up would poll each run twice.
+        if late > _OVERDUE:
+            # All polls were late. Catching up would poll each run twice.
             late = 0.0
         interval = self._interval(now)
         if self._early_interval is not None and now < self._early_until:
@@ -356,10 +357,10 @@ class RunWait:
         if policy.poll_interval is not None:
             return policy.poll_interval
         # The durations of earlier runs do not predict the time until a run begins.
-        history = self._history if self._history and self.reference.absent_since is None else _NOTHING_KNOWN
+        history = self._history if self._history and self.reference.absent_since is None else _NO_HISTORY
         return next_poll(now - self._began, history, fastest=policy.fastest, slowest=policy.slowest)
 
-    def _again(self, now: float, delay: float) -> WaitOutcome | None:
+    def _schedule_poll(self, now: float, delay: float) -> WaitOutcome | None:
         deadline = self._policy.deadline
         if deadline is not None and now >= deadline:
             return self._end(WaitOutcomeReason.TIMEOUT)

@@ -85,15 +85,15 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         # Airflow applies default arguments to mapped tasks when they run, too late for a start from the trigger.
         self.start_from_trigger = start_from_trigger and not getattr(self, "_BaseOperator__from_mapped", False)
         # Shared by all pokes, so that names are looked up once.
-        self._polled: tuple[Condition, SensorBackoff] | None = None
-        self._kept: dict[str, Any] | None = None
+        self._poll_state: tuple[Condition, SensorBackoff] | None = None
+        self._stored_state: dict[str, Any] | None = None
         # Result of the last poll: description, active run, and the time before which the service must not be polled.
         self._description = "no answer so far"
         self._running: RunRef | None = None
         self._poll_after: float | None = None
         if start_from_trigger:
             _check_airflow()
-        self._ready()
+        self._set_start_trigger()
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
@@ -119,8 +119,8 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         from airflow_provider_datapipe.api.errors import DatapipeError, first_line
         from airflow_provider_datapipe.runs.missing_runs import is_missing
 
-        self._restore(context)
-        condition, backoff = self._polling()
+        self._restore_state(context)
+        condition, backoff = self._condition_and_backoff()
         if not hasattr(self, ADDRESS):
             # Before the poll, so that the link is shown also if the poll fails.
             self._show_link(hook, context)
@@ -135,7 +135,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
             self._running, self._poll_after = None, time.time() + pause
             if line := backoff.contact_line(error, time.time()):
                 self.log.log(*line)
-            self._save(context)
+            self._save_state(context)
             if not (self._is_rescheduled and is_missing(error)):
                 return False
             # The next poke runs in another process, which does not know this answer.
@@ -148,7 +148,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         self._description, self._poll_after = check.description, None
         self._running = check.awaited if check.is_running else None
         if not check.is_met:
-            self._save(context)
+            self._save_state(context)
             self.log.info("Not yet: %s.", check.description)
             return False
         return PokeReturnValue(is_done=True, xcom_value=self._task_result(hook, check))
@@ -156,14 +156,14 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Poke once, then defer or continue to poke."""
         if not self.deferrable:
-            return self._poke_on(context)
+            return self._poke_in_worker(context)
         deadline = deadline_of(self, context, self.timeout)
-        with self._never_failing():
+        with self._applying_never_fail():
             done = self._poke_before_deferral(context, deadline)
         if isinstance(done, PokeReturnValue):
             return done.xcom_value
         if time.time() >= deadline:
-            self._time_out(f"Time is over: {self._description}.")
+            self._time_out(f"The sensor timed out: {self._description}.")
         return self._wait_in_triggerer(deadline)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -179,7 +179,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         from airflow_provider_datapipe.runs.errors import LostContactError
 
         status = event.get("status")
-        with self._never_failing():
+        with self._applying_never_fail():
             if status == "success":
                 check = Check.from_dict(event["check"])
                 with contextlib.closing(self._hook()) as hook:
@@ -192,7 +192,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         if isinstance(done, PokeReturnValue):
             return done.xcom_value
         if status == "timeout":
-            self._time_out(f"Time is over: {event.get('description')}.")
+            self._time_out(f"The sensor timed out: {event.get('description')}.")
         deadline = event.get("deadline") or deadline_of(self, context, self.timeout)
         return self._wait_in_triggerer(deadline, retries_final_errors=True)
 
@@ -226,7 +226,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
     def _defer_after_setting(self, hook: DatapipeHook) -> float | None:
         from airflow_provider_datapipe.operators.deferral import defer_after_setting, minimum_deferral_time
 
-        # A wrong setting fails the task before it waits.
+        # Raise for an invalid setting before the wait.
         minimum_deferral_time(self)
         argument = None if self.defer_after is None else seconds(self.defer_after)
         return defer_after_setting(argument, hook.extra.defer_after)
@@ -245,7 +245,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
             self.log.warning("%s", error)
             return 0.0
 
-    def _poke_on(self, context: Context) -> Any:
+    def _poke_in_worker(self, context: Context) -> Any:
         from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException
 
         try:
@@ -256,7 +256,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
                 raise AirflowSkipException(str(error)) from None
             raise
 
-    def _ready(self) -> None:
+    def _set_start_trigger(self) -> None:
         """Set the trigger that Airflow starts the task with."""
         for name, value in self._fields().items():
             if isinstance(value, datetime) and value.utcoffset() is None:
@@ -280,7 +280,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         from airflow_provider_datapipe.operators.deferral import DEFERRED, hold_arguments
         from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 
-        condition, backoff = self._polling()
+        condition, backoff = self._condition_and_backoff()
         trigger = DatapipeConditionTrigger(
             self.condition,
             self.datapipe_conn_id,
@@ -299,40 +299,40 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         own = {name: getattr(self, name) for name in self.declared_arguments}
         return {**self.condition_constants, **{name: value for name, value in own.items() if value is not None}}
 
-    def _polling(self) -> tuple[Condition, SensorBackoff]:
+    def _condition_and_backoff(self) -> tuple[Condition, SensorBackoff]:
         """Return the condition and the backoff, which are created once."""
         from airflow_provider_datapipe.runs.conditions.registry import condition_of
         from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
 
-        if self._polled is None:
+        if self._poll_state is None:
             condition = condition_of(self.condition, _as_json(self._fields()))
-            self._polled = (condition, SensorBackoff(time.time(), polled_before=self._is_rescheduled))
-        return self._polled
+            self._poll_state = (condition, SensorBackoff(time.time(), polled_before=self._is_rescheduled))
+        return self._poll_state
 
-    def _restore(self, context: Context) -> None:
-        """Restore the state of earlier polls: with ``mode="reschedule"`` each poll runs in its own process."""
+    def _restore_state(self, context: Context) -> None:
+        """Restore the state of earlier polls. With ``mode="reschedule"``, each poll runs in its own process."""
         from airflow_provider_datapipe.runs.conditions.registry import condition_of
         from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
 
         store: AirflowTaskStateStore | None = context.get("task_state_store")
-        if self._polled or not self.reschedule or store is None:
+        if self._poll_state or not self.reschedule or store is None:
             return
-        kept = store.get(_STATE)
-        # Retries and cleared tasks start without it.
-        if kept and kept["try_number"] == _try_number(context):
-            self._kept = kept
-            since = kept["failing_since"]
-            backoff = SensorBackoff(since or time.time(), polled_before=kept["was_answered"], lost_since=since)
-            backoff.was_answered = kept["was_answered"]
-            self._polled = (condition_of(self.condition, kept["fields"]), backoff)
+        stored = store.get(_STATE)
+        # A retry, or a task that was cleared, starts without the stored state.
+        if stored and stored["try_number"] == _try_number(context):
+            self._stored_state = stored
+            since = stored["failing_since"]
+            backoff = SensorBackoff(since or time.time(), polled_before=stored["was_answered"], lost_since=since)
+            backoff.was_answered = stored["was_answered"]
+            self._poll_state = (condition_of(self.condition, stored["fields"]), backoff)
 
-    def _save(self, context: Context) -> None:
+    def _save_state(self, context: Context) -> None:
         """Store the state for the next poll. Airflow before 3.3 has no task state."""
         store: AirflowTaskStateStore | None = context.get("task_state_store")
         if not self.reschedule or store is None:
             return
-        condition, backoff = self._polling()
-        before = self._kept or {}
+        condition, backoff = self._condition_and_backoff()
+        before = self._stored_state or {}
         state = {
             "try_number": _try_number(context),
             "fields": condition.fields,
@@ -341,7 +341,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         }
         if state != before:
             store.set(_STATE, state)
-            self._kept = state
+            self._stored_state = state
 
     @property
     def _is_rescheduled(self) -> bool:
@@ -350,7 +350,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
 
     def _show_link(self, hook: DatapipeHook, context: Context, check: Check | None = None) -> None:
         """Show the link to the resource if its page is known, else keep the earlier link."""
-        condition, _ = self._polling()
+        condition, _ = self._condition_and_backoff()
         try:
             template = hook.page_template
         except Exception as error:  # noqa: BLE001 - any error of a secrets backend; the next request raises it
@@ -372,7 +372,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         from airflow_provider_datapipe.runs.results import explain
         from airflow_provider_datapipe.runs.wait import WaitOutcomeReason
 
-        condition, _ = self._polling()
+        condition, _ = self._condition_and_backoff()
         explained = replace(check, ends=tuple(hook.run(explain(end)) for end in check.ends))
         self.log.info("%s", "\n".join(condition_lines(check.description, explained.ends)))
         result, error = condition.task_result(explained)
@@ -385,7 +385,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         raise error
 
     @contextlib.contextmanager
-    def _never_failing(self) -> Iterator[None]:
+    def _applying_never_fail(self) -> Iterator[None]:
         """Apply ``never_fail`` while deferred, as Airflow does while poking."""
         from airflow.providers.common.compat.sdk import AirflowSkipException
 

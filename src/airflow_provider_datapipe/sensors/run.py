@@ -125,14 +125,14 @@ class DatapipeRunSensor(DatapipeAfterSensor):
         otherwise = run_id is not None or newest
         if otherwise:
             if run_id is not None and newest:
-                raise ValueError("give one of run_id and newest")
+                raise ValueError("set only one of run_id and newest")
             if given := {"after", "moment_of", "on_failure"} & kwargs.keys():
-                raise ValueError(f"{', '.join(sorted(given))}: not together with run_id or newest, which say which run")
+                raise ValueError(f"{', '.join(sorted(given))}: not allowed with run_id or newest, which select the run")
             kwargs["after"] = None
         self.newest = newest or None
         super().__init__(**kwargs)
         if not otherwise and self.after is None:
-            raise ValueError("after is None: leave it out for the end of the data interval, or give newest=True")
+            raise ValueError("after is None: omit it for the end of the data interval, or set newest=True")
 
 
 class EltStreamRunSensor(DatapipeStreamSensor, DatapipeRunSensor):
@@ -173,4 +173,4 @@ class EltSyncRunSensor(DatapipeSyncSensor, DatapipeAfterSensor):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if self.after is None:
-            raise ValueError("after is None: leave it out for the end of the data interval")
+            raise ValueError("after is None: omit it for the end of the data interval")

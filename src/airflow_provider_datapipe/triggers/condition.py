@@ -193,7 +193,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         if left is not None and left <= 0:
             raise TimeoutError
         async with asyncio.timeout(left):
-            checked: Check = await run_async(condition.check(time.time()), poller.ask, asyncio.sleep)
+            checked: Check = await run_async(condition.check(time.time()), poller.send, asyncio.sleep)
         return checked
 
     async def _wait_for(
@@ -211,7 +211,7 @@ class DatapipeConditionTrigger(BaseTrigger):
             poll_interval=interval,
             deadline=self.deadline,
             # A condition without a run ID polls the list afterwards.
-            missing_grace=GRACE if condition.names_a_run else min(GRACE, 3 * interval),
+            missing_grace=GRACE if condition.has_run_id else min(GRACE, 3 * interval),
             # A scheduled run may be hours away: only the timeout of the sensor applies.
             schedule_limit=float("inf"),
         )
@@ -220,10 +220,10 @@ class DatapipeConditionTrigger(BaseTrigger):
         (end,) = batch.ended
         if end.reason is WaitOutcomeReason.TIMEOUT:
             return {"status": "timeout", "description": description}
-        if end.reason is WaitOutcomeReason.VANISHED and not condition.names_a_run:
+        if end.reason is WaitOutcomeReason.VANISHED and not condition.has_run_id:
             # The service no longer knows this run ID. The list shows the current one.
             return None
-        if end.reason is WaitOutcomeReason.RUN_OVER and not condition.settled_by(end):
+        if end.reason is WaitOutcomeReason.RUN_OVER and not condition.is_met_by(end):
             return None
         return _met(Check(description, is_met=True, ends=(end,)))
 

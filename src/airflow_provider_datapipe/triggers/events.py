@@ -108,7 +108,7 @@ class _EventTrigger(BaseEventTrigger):
                 async for batch in shared_stream:
                     for payload in batch.of(subscriber):
                         yield TriggerEvent(payload)
-                    batch.take(subscriber)
+                    batch.mark_sent(subscriber)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield the events of a poller for this watcher only, because Airflow before 3.3 has no shared streams."""
@@ -122,7 +122,7 @@ class _EventTrigger(BaseEventTrigger):
                 async for batch in poller.batches():
                     for payload in batch.of(subscriber):
                         yield TriggerEvent(payload)
-                    batch.reported(subscriber)
+                    batch.mark_sent_unconfirmed(subscriber)
         finally:
             await poller.close()
 
@@ -194,7 +194,7 @@ def _producer(conn_id: str) -> SharedStreamProducer:
             for item in batch:
                 if item.outcome.failed:
                     # All watchers restart from their stored cursors, so that no event is missed.
-                    raise RuntimeError("Airflow has not stored an event in time: the watchers start again")
+                    raise RuntimeError("Airflow has not stored an event in time: the watchers restart")
                 await item.broker_payload.confirm()
 
     return Producer()

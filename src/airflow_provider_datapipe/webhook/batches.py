@@ -15,7 +15,7 @@ class Fingerprint:
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
-    def take(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         """Add the next record."""
         # Without separators, because JSON objects delimit themselves.
         self._hash.update(record.body)
@@ -94,7 +94,7 @@ def batches(records: Iterable[Record], limits: Limits, *, first: int, fingerprin
                 place = record.place
             bodies.append(record.body)
             size += needed
-            fingerprint.take(record)
+            fingerprint.add(record)
     except RecordError:
         if bodies:
             yield batch()
@@ -104,4 +104,4 @@ def batches(records: Iterable[Record], limits: Limits, *, first: int, fingerprin
 
 
 def _too_large(record: Record, limits: Limits) -> RecordError:
-    return RecordError(f"{record.place}: it has {len(record.body):,} bytes, and a batch may have {limits.size:,}.")
+    return RecordError(f"{record.place}: {len(record.body):,} bytes, more than max_batch_bytes ({limits.size:,}).")

@@ -156,16 +156,16 @@ def send(body: bytes, sending: Sending) -> Sent:
             return Sent(sending.post(body), attempts, in_doubt)
         except (TransportError, RateLimitError, ServerError) as error:
             # Delivery is at least once, so every request may be repeated.
-            again = may_send_again(error, Repeat.IDEMPOTENT)
+            is_retryable = may_send_again(error, Repeat.IDEMPOTENT)
             in_doubt = in_doubt or isinstance(error, ServerError) or (isinstance(error, TransportError) and error.sent)
             delay = delay_before(
                 attempts,
                 error,
                 elapsed=time.monotonic() - began,
                 policy=sending.retry,
-                jitter=random.random(),  # noqa: S311 - jitter is no secret
+                jitter=random.random(),  # noqa: S311 - jitter, not security
             )
-            if not again or delay is None:
+            if not is_retryable or delay is None:
                 raise UnconfirmedError(error, in_doubt=in_doubt) from None
             if attempts == 1:
                 sending.warn(f"{error}\nTrying again for up to {sending.retry.budget:g} s.")
@@ -184,11 +184,11 @@ class Delivery:
     :param notes: task state, which later tries can read.
     """
 
-    def __init__(self, source: Source, limits: Limits, sending: Sending, notes: TaskState) -> None:
+    def __init__(self, source: Source, limits: Limits, sending: Sending, task_state: TaskState) -> None:
         self._source = source
         self._limits = limits
         self._sending = sending
-        self._notes = notes
+        self._task_state = task_state
         self.progress = Progress()
         self._resumed_from = 0
         self._first: list[BatchResult] = []
@@ -197,15 +197,15 @@ class Delivery:
 
     def resume(self) -> int:
         """Read the task state of an earlier try, and return its number of accepted records."""
-        noted = self._notes.get(KEY)
-        if noted is not None:
-            self.progress = Progress(**noted)
+        stored = self._task_state.get(KEY)
+        if stored is not None:
+            self.progress = Progress(**stored)
         self._resumed_from = self.progress.records
         return self._resumed_from
 
     def restart(self) -> None:
         """Delete the task state of an earlier try, so that all records are sent again."""
-        self._notes.delete(KEY)
+        self._task_state.delete(KEY)
         self.progress, self._resumed_from = Progress(), 0
 
     def run(self, accepted: Callable[[Progress], None]) -> IngestResult:
@@ -218,11 +218,11 @@ class Delivery:
         """
         with closing(self._source()) as records:
             fingerprint = Fingerprint()
-            self._pass_over(records, fingerprint)
+            self._skip_accepted(records, fingerprint)
             left = batches(records, self._limits, first=self.progress.records, fingerprint=fingerprint)
             batch, problem = _following(left)
             if batch is not None:
-                self._note(batch)
+                self._store_progress(batch)
             while batch is not None:
                 # Read before this batch is sent, so that the task state can be stored immediately after the response.
                 following, problem = _following(left)
@@ -231,7 +231,7 @@ class Delivery:
                 batch = following
             if problem is not None:
                 raise self._error(problem, None) from problem
-        self._notes.close(KEY)
+        self._task_state.close(KEY)
         return self.result()
 
     def result(self) -> IngestResult:
@@ -248,12 +248,12 @@ class Delivery:
             "results_omitted": self._sent - len(self._first) - len(self._last),
         }
 
-    def _pass_over(self, records: Iterator[Record], fingerprint: Fingerprint) -> None:
+    def _skip_accepted(self, records: Iterator[Record], fingerprint: Fingerprint) -> None:
         """Read the accepted records, and raise if they have changed."""
         number = 0
         try:
             for number in range(self.progress.records):  # noqa: B007 - the message states the last number
-                fingerprint.take(next(records))
+                fingerprint.add(next(records))
         except StopIteration:
             how = f"it has {number:,} records"
         except RecordError as error:
@@ -273,7 +273,7 @@ class Delivery:
             sent = send(batch.body, self._sending)
         except UnconfirmedError as failed:
             progress.in_doubt = max(progress.in_doubt, batch.end if failed.in_doubt else 0)
-            self._keep(progress.in_doubt)
+            self._store(progress.in_doubt)
             raise self._error(failed.error, batch) from failed.error
         if sent.in_doubt:
             progress.in_doubt = max(progress.in_doubt, batch.end)
@@ -284,8 +284,8 @@ class Delivery:
         progress.rows = None if progress.rows is None or sent.rows is None else progress.rows + sent.rows
         progress.maybe_twice += twice
         progress.fingerprint = batch.fingerprint
-        self._note(following)
-        self._show(
+        self._store_progress(following)
+        self._add_result(
             {
                 "first": batch.first,
                 "records": batch.records,
@@ -296,14 +296,14 @@ class Delivery:
             }
         )
 
-    def _note(self, following: Batch | None) -> None:
+    def _store_progress(self, following: Batch | None) -> None:
         """Store the progress. The next batch counts as possibly sent, because the task may be killed after sending."""
-        self._keep(max(self.progress.in_doubt, 0 if following is None else following.end))
+        self._store(max(self.progress.in_doubt, 0 if following is None else following.end))
 
-    def _keep(self, in_doubt: int) -> None:
-        self._notes.set(KEY, asdict(self.progress) | {"in_doubt": in_doubt})
+    def _store(self, in_doubt: int) -> None:
+        self._task_state.set(KEY, asdict(self.progress) | {"in_doubt": in_doubt})
 
-    def _show(self, result: BatchResult) -> None:
+    def _add_result(self, result: BatchResult) -> None:
         self._sent += 1
         if len(self._first) < _SHOWN:
             self._first.append(result)
@@ -313,13 +313,15 @@ class Delivery:
 
     def _error(self, cause: DatapipeError, batch: Batch | None) -> IngestError:
         progress = self.progress
-        reported = [f"Accepted are the first {progress.records:,} records, in {progress.batches:,} batches."]
+        sentences = [f"The first {progress.records:,} records were accepted, in {progress.batches:,} batches."]
         if batch is not None:
-            reported.append(f"The next one is {batch.place}.")
-            doubtful = progress.in_doubt - batch.first
-            if doubtful > 0:
-                reported.append(f"The {doubtful:,} after them may have arrived, and will be sent again.")
-        return IngestError(f"{cause}\n{' '.join(reported)}", self.result())
+            sentences.append(f"The next record is {batch.place}.")
+            uncertain = progress.in_doubt - batch.first
+            if uncertain > 0:
+                sentences.append(
+                    f"The {uncertain:,} records after them may have been accepted, and will be sent again."
+                )
+        return IngestError(f"{cause}\n{' '.join(sentences)}", self.result())
 
 
 def _following(left: Iterator[Batch]) -> tuple[Batch | None, DatapipeError | None]:

@@ -64,7 +64,7 @@ def json_lines(opener: Opener, name: str) -> Generator[Record]:
             number += 1
             place = f"line {number} of {name}"
             if len(line) > _LONGEST_LINE:
-                raise RecordError(f"{place}: it has more than {_LONGEST_LINE:,} bytes.")
+                raise RecordError(f"{place}: longer than {_LONGEST_LINE:,} bytes.")
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
             if not line.strip():
@@ -73,7 +73,7 @@ def json_lines(opener: Opener, name: str) -> Generator[Record]:
                 record = parse(line)
             except NotCanonicalError as error:
                 # A common mistake is a JSON file with one array.
-                hint = ": in JSON Lines each line is an object of its own" if line.lstrip().startswith(b"[") else ""
+                hint = ". A JSON Lines file has one object per line" if line.lstrip().startswith(b"[") else ""
                 raise RecordError(f"{place}: {error}{hint}.") from None
             yield _record(place, record)
 
@@ -85,7 +85,7 @@ def parquet(opener: Opener, name: str) -> Generator[Record]:
     :param opener: function that opens the file.
     :param name: name of the file in messages.
     :raises ConfigurationError: if pyarrow is not installed.
-    :raises RecordError: if the file is no Parquet file, or if a row cannot be sent.
+    :raises RecordError: if the file is not a Parquet file, or if a row cannot be sent.
     """
     try:
         import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
@@ -99,14 +99,14 @@ def parquet(opener: Opener, name: str) -> Generator[Record]:
         try:
             # These options prevent pyarrow from reading a whole row group at once.
             reader = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
-            _refuse_twins(reader.schema_arrow, name)
+            _refuse_duplicate_columns(reader.schema_arrow, name)
             for batch in reader.iter_batches(batch_size=_ROWS_AT_A_TIME):
                 for row in _rows(batch, name, number + 1):
                     number += 1
                     yield _record(f"row {number} of {name}", row)
         except pa.ArrowException as error:
             kind = type(error).__name__
-            raise RecordError(f"{name} can't be read as Parquet after row {number} ({kind}).") from None
+            raise RecordError(f"{name} cannot be read as Parquet after row {number} ({kind}).") from None
 
 
 def _rows(batch: Any, name: str, first: int) -> Iterator[dict[str, Any]]:
@@ -138,24 +138,24 @@ def _value(column: Any, place: str) -> Any:
         (value,) = _values(column)
     except (ArithmeticError, ValueError):
         raise RecordError(
-            f"{place}: a value of the type {column.type} can't be read: Python has none like it."
+            f"{place}: a value of type {column.type} cannot be read, because Python has no equivalent type."
         ) from None
     return value
 
 
-def _refuse_twins(fields: Any, name: str) -> None:
+def _refuse_duplicate_columns(fields: Any, name: str) -> None:
     names = [field.name for field in fields]
     for each in names:
         if names.count(each) > 1:
-            raise RecordError(f"{name} has two columns of the name {each}: a record can have one.")
+            raise RecordError(f"{name} has two columns named {each}. Column names must be unique.")
     for field in fields:
         if field.type.num_fields and hasattr(field.type, "fields"):
-            _refuse_twins(field.type.fields, name)
+            _refuse_duplicate_columns(field.type.fields, name)
 
 
 def _record(place: str, record: Any) -> Record:
     if not isinstance(record, Mapping):
-        raise RecordError(f"{place}: a record is an object (a dict), and this is of the type {type(record).__name__}.")
+        raise RecordError(f"{place}: a record must be an object (dict), not {type(record).__name__}.")
     try:
         # One level less, because the record may be sent in an array.
         return Record(place, canonical(record, deepest=DEEPEST - 1))

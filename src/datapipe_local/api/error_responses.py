@@ -27,14 +27,14 @@ _OBJECT = "it has the wrong type: give an object"
 _ARRAY = "it has the wrong type: give an array"
 #: Messages without Python terms, by pydantic error type.
 _PLAIN_WORDS = {
-    "missing": "it is missing: give it",
-    "extra_forbidden": "there is no such field: leave it out",
+    "missing": "the field is required",
+    "extra_forbidden": "unknown field: remove it",
     "model_type": _OBJECT,
     "model_attributes_type": _OBJECT,
     "dict_type": _OBJECT,
     "list_type": _ARRAY,
     "tuple_type": _ARRAY,
-    "string_type": "it has the wrong type: give a text",
+    "string_type": "it has the wrong type: give a string",
     "bool_type": "it has the wrong type: give true or false",
 }
 
@@ -90,22 +90,26 @@ def _context(request: Request) -> Context:
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this type
-    said = "; ".join(_told(entry) for entry in error.errors())
-    return as_response(BadRequestError(f"{said}.", error_code="invalid_request"))
+    reasons = "; ".join(_field_error(entry) for entry in error.errors())
+    return as_response(BadRequestError(f"{reasons}.", error_code="invalid_request"))
 
 
-def _told(entry: dict[str, Any]) -> str:
+def _field_error(entry: dict[str, Any]) -> str:
     # The first part is "path", "query" or "body".
     where = entry["loc"][1:]
     if entry["type"] == "json_invalid":
-        return f"body: it is no JSON, from character {where[0]} on: send JSON"
+        return f"body: it is not valid JSON from character {where[0]} on: send JSON"
     field = ".".join(str(part) for part in where) or "body"
     return f"{field[:100]}: {_PLAIN_WORDS.get(entry['type'], entry['msg'].removeprefix('Value error, '))}"
 
 
 async def _not_unicode(_: Request, __: Exception) -> JSONResponse:
     # JSON can contain a lone surrogate such as "\ud800". It fails where the text is first encoded.
-    return as_response(BadRequestError("A text in the body holds half a character.", error_code="invalid_request"))
+    return as_response(
+        BadRequestError(
+            "A text in the body contains half a character (a lone surrogate).", error_code="invalid_request"
+        )
+    )
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
@@ -121,7 +125,7 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     name = HTTPStatus(error.status_code).name.lower()
     message = {
         HTTPStatus.NOT_FOUND: "There is nothing at this path.",
-        HTTPStatus.METHOD_NOT_ALLOWED: "This path does not take this method.",
+        HTTPStatus.METHOD_NOT_ALLOWED: "This path does not support this method.",
     }.get(HTTPStatus(error.status_code), str(error.detail))
     return JSONResponse({"error_code": name, "message": message}, error.status_code, headers)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from datapipe_local.cli import export_tables as tables
 from datapipe_local.common.errors import ServiceError, SetupError
-from datapipe_local.seed import reset as emptying
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document
 from datapipe_local.seed.export import export as export_seed
+from datapipe_local.seed.reset import reset_service
 from datapipe_local.services import templates
 from datapipe_local.services.context import Context
 from datapipe_local.services.references import Catalog
@@ -58,7 +58,7 @@ def initialise(home: Home, seed_file: Path | None, wanted_key: str | None) -> li
         key_written = home.keep_key(wanted_key)
         with _opened(home) as context:
             done = [
-                f"Home: {home.folder} ({'created' if created else 'was there'})",
+                f"Home: {home.folder} ({'created' if created else 'already exists'})",
                 f"API key: in {home.key_file} ({'written' if key_written else 'unchanged'})",
             ]
             if document is not None:
@@ -82,14 +82,14 @@ def reset(home: Home, *, keep_seed: bool) -> list[str]:
             home.make_scratch()
             with _opened(home) as context:
                 with context.publishing, context.store.transaction():
-                    seeds = emptying.empty(context, keep_seed=True)
+                    seeds = reset_service(context, keep_seed=True)
                 # Deleted data, including secrets, must not stay in the file.
                 context.store.database.run("VACUUM")
-            return [f"Emptied: {home.folder}", f"Applied again: {seeds} seeds"]
+            return [f"Reset: {home.folder}", f"Applied again: {seeds} seeds"]
         home.remove_state()
         with _opened(home):
             pass
-    return [f"Emptied: {home.folder}"]
+    return [f"Reset: {home.folder}"]
 
 
 def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table_format: str) -> list[str]:
@@ -124,7 +124,7 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
                     done.append(f"Set these variables for init, in place of secrets: {', '.join(exported.variables)}")
                 if exported.drafts:
                     done.append(
-                        "Drafts in it, as what they reference would have to be loaded first:"
+                        "Exported as drafts, because their references must be loaded first:"
                         f" {exported.drafts} published transforms"
                     )
             if tables_folder is not None:

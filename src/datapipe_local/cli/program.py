@@ -210,7 +210,7 @@ def _port(text: str) -> int:
 def _size(text: str) -> str:
     # DuckDB's units. It does not start with less than a megabyte.
     if not re.fullmatch(r"[1-9][0-9]{0,8}(MB|GB|TB|MiB|GiB|TiB)", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: give one such as 512MB (or in {_MEMORY_VARIABLE})")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: use one such as 512MB (or in {_MEMORY_VARIABLE})")
     return text
 
 

@@ -82,7 +82,7 @@ def required_rule(address: Address) -> EgressRule:
 
 
 def literal_address(host: str) -> Address | None:
-    """Return the address if a host is written as one, in any form that the resolver reads (127.1); never ask DNS."""
+    """Return the address if a host is written as one, in any form that the resolver reads (127.1); without DNS."""
     try:
         return _addresses(host, 0, socket.AI_NUMERICHOST)[0]
     except OSError:

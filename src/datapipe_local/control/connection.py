@@ -37,7 +37,7 @@ def is_open(scope: Scope) -> bool:
     return not _transport(scope).is_closing()
 
 
-async def hang_up(scope: Scope, receive: Receive, *, reset: bool = False) -> None:
+async def close_connection(scope: Scope, receive: Receive, *, reset: bool = False) -> None:
     """
     Close the connection of a request without the rest of the response.
 
@@ -55,7 +55,7 @@ async def hang_up(scope: Scope, receive: Receive, *, reset: bool = False) -> Non
         transport.abort()
     else:
         transport.close()
-    # Wait until uvicorn notices: otherwise it sends a response of its own.
+    # Wait until uvicorn notices: otherwise it sends its own response.
     while (await receive())["type"] != "http.disconnect":
         pass
 

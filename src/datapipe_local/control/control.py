@@ -12,9 +12,9 @@ from datapipe_local.control.journal import Journal
 from datapipe_local.control.poll_driven_clock import PollDrivenClock
 from datapipe_local.control.query import rows
 from datapipe_local.control.run_overrides import StoredRunOverrides
-from datapipe_local.seed import reset as emptying
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import GivenDocument, GivenError
+from datapipe_local.seed.reset import reset_service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +95,7 @@ class Control:
         """Record a request and count the fault that acts on it, in one transaction."""
         with self._context.store.transaction():
             seq, resource_id = self.journal.arrived(method, path, query, target)
-            acting = self.faults.meet(method, path, resource_id)
+            acting = self.faults.matching_rule(method, path, resource_id)
             if acting is not None:
                 self.journal.fault(seq, acting.as_json())
         if method == "GET" and resource_id is not None:
@@ -105,17 +105,17 @@ class Control:
     def webhook_arrived(self, method: str, path: str, connection_id: str) -> Arrival:
         """Count the fault that acts on a webhook request."""
         with self._context.store.transaction():
-            return Arrival(None, self.faults.meet(method, path, connection_id))
+            return Arrival(None, self.faults.matching_rule(method, path, connection_id))
 
     def insufficient_storage(self, error: Exception) -> InsufficientStorageError | None:
         """Return the response to a request whose write failed; None if the error has another cause."""
         return failures.insufficient_storage(self._context, error)
 
-    def nothing_to_do(self, arrival: Arrival) -> None:
+    def undo_fault_count(self, arrival: Arrival) -> None:
         """Undo the count of a fault that had nothing to change."""
         if arrival.acting is not None:
             with self._context.store.transaction():
-                self.faults.give_back(arrival.acting)
+                self.faults.undo_count(arrival.acting)
                 if arrival.seq is not None:
                     self.journal.fault(arrival.seq, None)
 
@@ -123,7 +123,7 @@ class Control:
         """Replace all run overrides, and release the runs that wait for polls."""
         with self._context.store.transaction():
             self.run_overrides.replace(behaviour)
-            self.polls.let_all_go()
+            self.polls.release_all()
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a query over the warehouse."""
@@ -160,9 +160,9 @@ class Control:
         self._context.warehouse.resume()
         try:
             if not stopped:
-                raise BusyError("Some work could not be broken off in time: try again in some seconds.")
+                raise BusyError("Some work could not be interrupted in time: try again in a few seconds.")
             with self._context.publishing, self._context.store.transaction():
-                emptying.empty(self._context, keep_seed=keep_seed)
+                reset_service(self._context, keep_seed=keep_seed)
                 self.journal.clear()
         finally:
             self.time.reload()

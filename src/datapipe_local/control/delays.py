@@ -22,7 +22,7 @@ class Delays:
             return True
         return False
 
-    def break_off(self) -> None:
+    def interrupt(self) -> None:
         """Interrupt all waits."""
         self._over.set()
         self._over = asyncio.Event()

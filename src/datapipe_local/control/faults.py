@@ -60,7 +60,7 @@ class Faults:
             for row in self._database.rows("SELECT rule, passed, acted FROM control_faults ORDER BY position")
         ]
 
-    def meet(self, method: str, path: str, resource_id: str | None) -> Acting | None:
+    def matching_rule(self, method: str, path: str, resource_id: str | None) -> Acting | None:
         """
         Return the first rule that acts on a request, and count it. The caller holds a transaction.
 
@@ -81,7 +81,7 @@ class Faults:
                 return Acting(row["position"], rule)
         return None
 
-    def give_back(self, acting: Acting) -> None:
+    def undo_count(self, acting: Acting) -> None:
         """Undo the count of a rule that had nothing to change."""
         self._count("acted", acting.position, -1)
 

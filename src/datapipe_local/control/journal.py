@@ -114,7 +114,7 @@ class Journal:
                 parameters.append(value)
         table = f"journal_{kind} j WHERE {conditions}"
         with self._context.store.transaction():
-            total = self._database.value(f"SELECT count(*) FROM {table}", *parameters)  # noqa: S608 - our own words
+            total = self._database.value(f"SELECT count(*) FROM {table}", *parameters)  # noqa: S608 - fixed names of columns and tables
             rows = self._database.rows(
                 f"SELECT {_COLUMNS[kind]} FROM {table} ORDER BY seq LIMIT ?",  # noqa: S608 - as above
                 *parameters,
@@ -125,7 +125,7 @@ class Journal:
     def knows(self, resource_id: str) -> bool:
         """Return True if the resource exists, or an entry of a deleted one does. Otherwise the ID may be misspelled."""
         found = " UNION ALL ".join(
-            [f"SELECT 1 FROM {table} WHERE id = ?1" for table in _RESOURCES]  # noqa: S608 - our own words
+            [f"SELECT 1 FROM {table} WHERE id = ?1" for table in _RESOURCES]  # noqa: S608 - fixed names of columns and tables
             + [f"SELECT 1 FROM journal_{kind} WHERE resource_id = ?1" for kind in _COLUMNS]  # noqa: S608 - as above
         )
         return bool(self._database.value(f"SELECT EXISTS ({found})", resource_id))

@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from datapipe_local.api.error_responses import as_response
 from datapipe_local.control.answer import Answer, Recorder, made_up, malformed, rewritten, stock, with_body
-from datapipe_local.control.connection import hang_up, is_open
+from datapipe_local.control.connection import close_connection, is_open
 from datapipe_local.control.tables import REQUEST
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class _Exchange:
         answer = None
         if acting.rule.moment == "before":
             if not await self._control.delays.wait(acting.rule.delay):
-                await self._lose(None)
+                await self._send_nothing(None)
                 return
             if acting.rule.effect == "delay":
                 answer = await self._carry_out(request)
@@ -112,9 +112,9 @@ class _Exchange:
         else:
             answer = await self._carry_out(request)
             if not await self._control.delays.wait(acting.rule.delay):
-                await self._lose(answer)
+                await self._send_nothing(answer)
                 return
-        await self._spoil(answer)
+        await self._apply_fault(answer)
 
     async def _pass_on(self) -> None:
         """Pass the request to the service, and record the response when it starts."""
@@ -162,14 +162,14 @@ class _Exchange:
             raise
         return recorder.answer
 
-    async def _spoil(self, answer: Answer | None) -> None:
+    async def _apply_fault(self, answer: Answer | None) -> None:
         acting = self._arrival.acting
         assert acting is not None  # noqa: S101 - called only with a fault
         rule = acting.rule
         if rule.drop:
-            await self._lose(answer)
+            await self._send_nothing(answer)
         elif rule.reset:
-            await self._tear(answer)
+            await self._send_half(answer)
         elif rule.status is not None:
             await self._answer(made_up(rule), answer)
         elif rule.malformed is not None:
@@ -177,14 +177,14 @@ class _Exchange:
         elif rule.effect == "rewrite" and answer is not None:
             changed = rewritten(answer, rule.rewrite, rule.remove)
             if changed is None:
-                await self._nothing_to_do()
+                await self._undo_fault_count()
             await self._answer(changed or answer, answer)
         else:
             await self._answer(answer or stock(), answer)
 
-    async def _nothing_to_do(self) -> None:
+    async def _undo_fault_count(self) -> None:
         try:
-            await run_in_threadpool(self._control.nothing_to_do, self._arrival)
+            await run_in_threadpool(self._control.undo_fault_count, self._arrival)
         except sqlite3.Error as error:
             if self._control.insufficient_storage(error) is None:
                 raise
@@ -194,17 +194,17 @@ class _Exchange:
         await self._note_of(answer.status if is_open(self._scope) else None, by_service)
         await answer.send(self._send)
 
-    async def _lose(self, by_service: Answer | None) -> None:
+    async def _send_nothing(self, by_service: Answer | None) -> None:
         """Send no response."""
         await self._note_of(None, by_service)
-        await hang_up(self._scope, self._receive)
+        await close_connection(self._scope, self._receive)
 
-    async def _tear(self, by_service: Answer | None) -> None:
+    async def _send_half(self, by_service: Answer | None) -> None:
         """Send half of a response."""
         await self._note_of(None, by_service)
         answer = with_body(by_service or stock())
         await answer.send_beginning(self._send, len(answer.body) // 2)
-        await hang_up(self._scope, self._receive, reset=True)
+        await close_connection(self._scope, self._receive, reset=True)
 
     async def _note_of(self, status: int | None, by_service: Answer | None) -> None:
         if by_service is None:

@@ -66,9 +66,9 @@ class Fault(Strict):
     def _check_headers(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                raise ValueError(f"{name[:100]!r} or its value cannot stand in a header")
+                raise ValueError(f"{name[:100]!r} or its value is not valid in a header")
             if name.lower() in _OUR_HEADERS:
-                raise ValueError(f"{name} is the service's own")
+                raise ValueError(f"the service itself sets {name}")
         return headers
 
     @model_validator(mode="after")
@@ -78,9 +78,9 @@ class Fault(Strict):
         if not self._effects() and not self.delay:
             raise ValueError("give an effect: delay, status, drop, reset, malformed, rewrite or remove")
         if self.status is None and self.model_fields_set & {"headers", "body"}:
-            raise ValueError("headers and body go with status")
+            raise ValueError("headers and body require status")
         if self.effect == "rewrite" and self.when == "before":
-            raise ValueError("rewrite and remove change the service's own answer: leave out `when`")
+            raise ValueError("rewrite and remove change the response of the service: omit `when`")
         return self
 
     @property

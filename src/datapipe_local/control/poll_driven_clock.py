@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from datapipe_local.storage.clock import Timestamp
 
 # The first poll after the last awaited one shows the advanced run. A run that does not advance blocks no client.
-_SECONDS_TO_GO_ON = 10.0
+_SECONDS_TO_ADVANCE = 10.0
 _SECONDS_BETWEEN_POLLS = 0.005
-_LET_GO = {
+_RELEASE = {
     "jobs": "UPDATE jobs SET due_at = ? WHERE due_at > ?",
     "orchestration_runs": "UPDATE orchestration_runs SET due_at = ? WHERE started_at IS NULL AND due_at > ?",
 }
 
 
-class _Held(NamedTuple):
+class _WaitingRun(NamedTuple):
     """Run that waits for polls."""
 
     table: str
@@ -43,48 +43,51 @@ class PollDrivenClock:
     def __init__(self, context: Context, run_overrides: StoredRunOverrides) -> None:
         self._context = context
         self._database = context.store.database
-        self._script = run_overrides
+        self._run_overrides = run_overrides
 
     def poll(self, resource_id: str) -> None:
         """Count a poll of a resource before the response. The poll that releases a run waits until the run advances."""
         wanted: dict[Phase, int] = {
-            "scheduling": self._script.polls("scheduling", resource_id),
-            "running": self._script.polls("running", resource_id),
+            "scheduling": self._run_overrides.polls("scheduling", resource_id),
+            "running": self._run_overrides.polls("running", resource_id),
         }
         if not any(wanted.values()):
             return
         with self._context.store.transaction():
-            let_go = [
-                held
-                for held in self._held(resource_id)
-                if wanted[held.phase] and self._script.see(held.phase, held.run) == wanted[held.phase] + 1
+            released = [
+                waiting
+                for waiting in self._waiting_runs(resource_id)
+                if wanted[waiting.phase]
+                and self._run_overrides.count_poll(waiting.phase, waiting.run) == wanted[waiting.phase] + 1
             ]
-            before = [self._state(held) for held in let_go]
-            for held in let_go:
+            before = [self._state(waiting) for waiting in released]
+            for waiting in released:
                 # A running orchestration needs no release: the overrides let it end.
-                self._database.run(f"{_LET_GO[held.table]} AND seq = ?", *self._now_and_far(), held.seq)
-        if not let_go:
+                self._database.run(f"{_RELEASE[waiting.table]} AND seq = ?", *self._now_and_far(), waiting.seq)
+        if not released:
             return
         self._context.wake.set()
-        deadline = time.monotonic() + _SECONDS_TO_GO_ON
+        deadline = time.monotonic() + _SECONDS_TO_ADVANCE
         while time.monotonic() < deadline:
-            if all(self._state(held) != state for held, state in zip(let_go, before, strict=True)):
+            if all(self._state(waiting) != state for waiting, state in zip(released, before, strict=True)):
                 return
             # Blocks only the thread of this request.
             time.sleep(_SECONDS_BETWEEN_POLLS)
 
-    def let_all_go(self) -> None:
+    def release_all(self) -> None:
         """Release all runs that wait for polls."""
         with self._context.store.transaction():
-            for let_go in _LET_GO.values():
-                self._database.run(let_go, *self._now_and_far())
+            for statement in _RELEASE.values():
+                self._database.run(statement, *self._now_and_far())
         self._context.wake.set()
 
-    def _held(self, resource_id: str) -> list[_Held]:
+    def _waiting_runs(self, resource_id: str) -> list[_WaitingRun]:
         _, far = self._now_and_far()
         jobs = self._database.rows("SELECT * FROM jobs WHERE subject_id = ? AND due_at > ?", resource_id, far)
-        held = [
-            _Held("jobs", job["seq"], "running" if job["begun"] else "scheduling", f"{job['seq']} {job['run_id']}")
+        waiting = [
+            _WaitingRun(
+                "jobs", job["seq"], "running" if job["begun"] else "scheduling", f"{job['seq']} {job['run_id']}"
+            )
             for job in jobs
         ]
         run = self._database.row(
@@ -94,12 +97,12 @@ class PollDrivenClock:
         )
         if run is not None and (run["started_at"] or run["due_at"] > far):
             phase: Phase = "running" if run["started_at"] else "scheduling"
-            held.append(_Held("orchestration_runs", run["seq"], phase, run["id"]))
-        return held
+            waiting.append(_WaitingRun("orchestration_runs", run["seq"], phase, run["id"]))
+        return waiting
 
-    def _state(self, held: _Held) -> tuple[object, ...] | None:
-        columns = "begun, run_id" if held.table == "jobs" else "started_at, finished_at"
-        row = self._database.row(f"SELECT {columns} FROM {held.table} WHERE seq = ?", held.seq)  # noqa: S608 - as above
+    def _state(self, waiting: _WaitingRun) -> tuple[object, ...] | None:
+        columns = "begun, run_id" if waiting.table == "jobs" else "started_at, finished_at"
+        row = self._database.row(f"SELECT {columns} FROM {waiting.table} WHERE seq = ?", waiting.seq)  # noqa: S608 - as above
         return None if row is None else tuple(row)
 
     def _now_and_far(self) -> tuple[Timestamp, Timestamp]:

@@ -37,6 +37,7 @@ def rows(warehouse: Warehouse, sql: str) -> list[dict[str, Any]]:
         raise BadRequestError(f"sql: {error}", error_code="query_failed") from error
     if not found.is_complete:
         raise BadRequestError(
-            f"sql: more than {_MOST_ROWS:,} rows or {_MOST_CHARACTERS:,} characters: have it find less, or count them."
+            f"sql: more than {_MOST_ROWS:,} rows or {_MOST_CHARACTERS:,} characters: limit the query,"
+            " or count the rows."
         )
     return found.rows

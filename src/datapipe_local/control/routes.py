@@ -95,7 +95,7 @@ def delete_runs(control: CurrentControl) -> Response:
 async def reset(control: CurrentControl, body: Reset | None = None) -> Response:
     """Reset the service to its state after the seed was applied."""
     # Delayed requests belong to the previous test.
-    control.delays.break_off()
+    control.delays.interrupt()
     await run_in_threadpool(control.reset, keep_seed=body is None or body.seed == "keep")
     return no_content()
 

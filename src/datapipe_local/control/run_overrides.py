@@ -43,11 +43,11 @@ class StoredRunOverrides(RunOverrides):
     def seconds(self, name: str, subject_id: str) -> float | None:
         """Return a duration in seconds, of the resource or of all resources; None without an override."""
         behaviour: Json = self._store.setting(_SETTING, {})
-        said: Json = behaviour.get("resources", {}).get(subject_id, {})
+        overrides: Json = behaviour.get("resources", {}).get(subject_id, {})
         phase: Phase = "scheduling" if name == "scheduling_delay" else "running"
-        if polls := said.get(f"{phase}_polls"):
+        if polls := overrides.get(f"{phase}_polls"):
             return SECONDS_HELD if self._is_held(phase, subject_id, polls) else 0.0
-        own = said.get(name)
+        own = overrides.get(name)
         return behaviour.get(name) if own is None else own
 
     def polls(self, phase: Phase, subject_id: str) -> int:
@@ -55,7 +55,7 @@ class StoredRunOverrides(RunOverrides):
         behaviour: Json = self._store.setting(_SETTING, {})
         return int(behaviour.get("resources", {}).get(subject_id, {}).get(f"{phase}_polls") or 0)
 
-    def see(self, phase: Phase, run: str) -> int:
+    def count_poll(self, phase: Phase, run: str) -> int:
         """Count a poll of a run in a phase, and return the number of polls."""
         return int(
             self._database.value(
@@ -67,7 +67,7 @@ class StoredRunOverrides(RunOverrides):
         )
 
     def _is_held(self, phase: Phase, subject_id: str, polls: int) -> bool:
-        """Return True if a run waits for polls. Orchestration runs ask repeatedly until they may end, others once."""
+        """Return True if a run waits for polls. Orchestration runs call this until they may end, others once."""
         if phase == "scheduling":
             return True
         seen = self._database.value(
@@ -102,8 +102,8 @@ class StoredRunOverrides(RunOverrides):
                 kinds = [kind for kind in _RESOURCES if getattr(self._store, kind).get(resource_id) is not None]
                 if not kinds:
                     raise BadRequestError(
-                        f"resources: nothing that runs has the id {resource_id[:100]!r}: give that of a stream,"
-                        " a transform, an orchestration or a reverse ETL sync."
+                        f"resources: {resource_id[:100]!r} is not the ID of a resource with runs: give the ID of a"
+                        " stream, a transform, an orchestration or a reverse ETL sync."
                     )
                 if any(outcome.chunks for outcome in wanted.outcomes) and kinds != ["elt_streams"]:
                     raise BadRequestError(f"resources.{resource_id}: only ELT streams are loaded in chunks.")

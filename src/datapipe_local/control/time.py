@@ -71,10 +71,11 @@ class Time:
             self._put(self._clock.now())
             while True:
                 try:
-                    following = self._engine.settle(deadline - time.monotonic())
+                    following = self._engine.wait_until_idle(deadline - time.monotonic())
                 except TimeoutError:
                     raise TakesLongError(
-                        f"What is due at {self._clock.now()} takes long: wait for it, or advance by less at a time."
+                        f"The runs that are due at {self._clock.now()} take long: wait for them, or advance the"
+                        " clock by less at a time."
                     ) from None
                 if self._clock.now() >= end:
                     return

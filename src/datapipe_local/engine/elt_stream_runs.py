@@ -13,10 +13,10 @@ from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import EltStreamRun
 from datapipe_local.warehouse.loading import protection
 from datapipe_local.warehouse.loading.columns import ColumnsError
-from datapipe_local.warehouse.loading.increment import OutdatedError
+from datapipe_local.warehouse.loading.incremental import OutdatedError
 from datapipe_local.warehouse.loading.load_options import Run
 from datapipe_local.warehouse.loading.structure import StructureError
-from datapipe_local.warehouse.loads import LoadFacts, Loads, Slice
+from datapipe_local.warehouse.loading.table_loader import LoadFacts, Slice, TableLoader
 from datapipe_local.warehouse.statements import WarehouseStorageError
 from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datapipe_local.services.context import Context
     from datapipe_local.services.elt_stream_sources import Reading
     from datapipe_local.storage.records import EltStream, EltSync, Job
-    from datapipe_local.warehouse.loading.increment import Newest
+    from datapipe_local.warehouse.loading.incremental import Newest
     from datapipe_local.warehouse.loading.load_options import Note
 
 #: Setting: the number of rows per run of a first load.
@@ -79,7 +79,7 @@ class StreamLoader:
         """Record the run, and reset a full refresh request that it fulfills."""
         store, clock = self._context.store, self._context.clock
         with store.transaction():
-            if not jobs.is_owed(self._context, job):
+            if not jobs.is_pending(self._context, job):
                 return
             stream = elt_streams.get(self._context, job.subject_id)
             run_id = elt_streams.runs(self._context).next_id(stream.id, clock.now())
@@ -119,19 +119,19 @@ class StreamLoader:
     def finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
         """Record the outcome of the run."""
         with self._context.store.transaction():
-            is_owed = jobs.is_owed(self._context, job)
-            if is_owed:
+            is_pending = jobs.is_pending(self._context, job)
+            if is_pending:
                 self._finish(job, result, error)
-        if not is_owed:
+        if not is_pending:
             # The stream was deleted with its runs, and its table may have to be removed.
-            elt_tables.drop_doomed(self._context)
+            elt_tables.drop_marked_tables(self._context)
 
     def _work(self, job: Job) -> Loaded | None:
         outcome = self._context.run_overrides.outcome(job.subject_id, job.key)
         if outcome.error is not None:
             raise RunError(outcome.error)
         with self._context.store.transaction():
-            if not jobs.is_owed(self._context, job):
+            if not jobs.is_pending(self._context, job):
                 return None
             stream = elt_streams.get(self._context, job.subject_id)
             sync = elt_syncs.get(self._context, stream.elt_sync_id)
@@ -140,7 +140,7 @@ class StreamLoader:
             return Loaded(0, 0, is_slice=True, rows_so_far=stream.rows_so_far)
         place = Place(sync.destination_schema_name, stream.name)
         if stream.rows_so_far:
-            return self._go_on(job, stream, run, place)
+            return self._load_next_slice(job, stream, run, place)
         noted = self._noted(place)
         if noted is not None and noted.run == run.id:
             # An earlier process loaded the table, and was killed before it recorded that in the store.
@@ -180,7 +180,7 @@ class StreamLoader:
         elif result is not None and not is_slice and not stream.full_refresh_requested:
             store.elt_streams.update(run.elt_stream_id, history_reset_requested=False)
         if is_slice:
-            jobs.go_on(self._context, job)
+            jobs.requeue(self._context, job)
         else:
             jobs.end(self._context, job, failed=result is None)
 
@@ -192,8 +192,8 @@ class StreamLoader:
         """
         warehouse, options = self._context.warehouse, elt_stream_sources.load_options_of(task.stream)
         try:
-            since = None if mode == OperationMode.FULL else Loads(warehouse).newest(task.place, options)
-            need = Need(options.selection.excluded, since, check=warehouse.check, breaking_off=warehouse.breaking_off)
+            since = None if mode == OperationMode.FULL else TableLoader(warehouse).newest_pointer(task.place, options)
+            need = Need(options.selection.excluded, since, check=warehouse.check, interruptible=warehouse.interruptible)
             with elt_stream_sources.opened(self._context, task.sync, task.stream.origin, need) as reading:
                 try:
                     return self._load(task, mode, trigger, reading, None if reading.is_whole else since)
@@ -205,78 +205,80 @@ class StreamLoader:
     def _load(self, task: _Task, mode: str, trigger: str, reading: Reading, since: Newest | None) -> Loaded | None:
         _, stream, _, run, place = task
         slice_rows: int | None = self._context.store.setting(SLICE_SETTING, None)
-        loads, options, readable = (
-            Loads(self._context.warehouse),
+        loader, options, readable = (
+            TableLoader(self._context.warehouse),
             elt_stream_sources.load_options_of(stream),
             reading.readable,
         )
-        with elt_tables.held(self._context, place):
+        with elt_tables.locked(self._context, place):
             if not self._claim(task.job, stream, place):
                 return None
             if mode != OperationMode.FULL:
                 try:
                     facts = _load_facts(stream, run, reading.size, mode, trigger)
-                    rows = loads.added(place, readable, options, facts, since=since)
+                    rows = loader.load_new_rows(place, readable, options, facts, since=since)
                     return Loaded(rows, reading.size, mode, trigger)
                 except OutdatedError as error:
                     if stream.protected_from_full_sync:
                         raise RunError(
-                            f"{place} is protected from being loaded anew, which is needed: {error}."
-                            " Have `protected_from_full_sync` false for one run."
+                            f"{place} needs a full refresh, and is protected from it: {error}."
+                            " Set `protected_from_full_sync` to false for one run."
                         ) from error
                     if not reading.is_whole:
                         raise
                     mode, trigger = OperationMode.FULL, FullSyncTrigger.SCHEMA_CHANGE
             facts = _load_facts(stream, run, reading.size, mode, trigger)
             if slice_rows is None or stream.loaded:
-                return Loaded(loads.whole(place, readable, options, facts), reading.size, mode, trigger)
-            return _loaded(loads.first_slice(place, readable, slice_rows, options, facts), 0, reading.size)
+                return Loaded(loader.load_all_rows(place, readable, options, facts), reading.size, mode, trigger)
+            return _loaded(loader.load_first_slice(place, readable, slice_rows, options, facts), 0, reading.size)
 
-    def _go_on(self, job: Job, stream: EltStream, run: EltStreamRun, place: Place) -> Loaded | None:
-        with elt_tables.held(self._context, place):
+    def _load_next_slice(self, job: Job, stream: EltStream, run: EltStreamRun, place: Place) -> Loaded | None:
+        with elt_tables.locked(self._context, place):
             if not self._claim(job, stream, place):
                 return None
             # If the limit was removed in the meantime, the rest is one slice.
             size: int | None = self._context.store.setting(SLICE_SETTING, None)
             facts = _load_facts(stream, run, 0, run.operation_mode, run.full_sync_trigger)
             try:
-                added = Loads(self._context.warehouse).next_slice(
+                added = TableLoader(self._context.warehouse).load_next_slice(
                     place, stream.rows_so_far, size, elt_stream_sources.load_options_of(stream), facts
                 )
             except WarehouseError as error:
                 raise RunError(
-                    f"Cannot go on loading {place}: {error}. Ask for another run: it begins again."
+                    f"Cannot continue the load of {place}: {error}. Request another run: it starts again."
                 ) from error
         return _loaded(added, stream.rows_so_far, 0)
 
     def _noted(self, place: Place) -> Note | None:
         try:
-            return Loads(self._context.warehouse).noted(place)
+            return TableLoader(self._context.warehouse).last_load(place)
         except WarehouseError as error:
             raise RunError(f"Cannot load {place}: {error}.") from error
 
     def _note_parts(self, job: Job) -> None:
         """Record the tables beside the stream's table, so that queries can name them and deletions remove them."""
         with self._context.store.transaction():
-            if not jobs.is_owed(self._context, job):
+            if not jobs.is_pending(self._context, job):
                 return
             stream = elt_streams.get(self._context, job.subject_id)
             sync = elt_syncs.get(self._context, stream.elt_sync_id)
         try:
-            parts = Loads(self._context.warehouse).parts(Place(sync.destination_schema_name, stream.name))
+            parts = TableLoader(self._context.warehouse).related_tables(
+                Place(sync.destination_schema_name, stream.name)
+            )
         except WarehouseError as error:
             raise RunError(f"Cannot read the tables that belong to the stream: {error}.") from error
         with self._context.store.transaction():
-            if jobs.is_owed(self._context, job):
+            if jobs.is_pending(self._context, job):
                 elt_tables.note_parts(self._context, sync.id, stream.id, parts)
 
     def _claim(self, job: Job, stream: EltStream, place: Place) -> bool:
         """Record that the table will exist. Return False if the stream was deleted."""
         with self._context.store.transaction():
-            is_owed = jobs.is_owed(self._context, job)
-            if is_owed:
+            is_pending = jobs.is_pending(self._context, job)
+            if is_pending:
                 elt_tables.note(self._context, stream.elt_sync_id, place)
-        return is_owed
+        return is_pending
 
 
 def _load_facts(stream: EltStream, run: EltStreamRun, size: int, mode: str, trigger: str) -> LoadFacts:
@@ -301,12 +303,12 @@ def _loaded(added: Slice, before: int, size: int) -> Loaded:
 
 def _reason(reading: Reading, task: _Task, error: WarehouseError) -> str:
     place = task.place
-    said = protection.without_values(error) if elt_stream_sources.selection_of(task.stream).protected else str(error)
+    reason = protection.without_values(error) if elt_stream_sources.selection_of(task.stream).protected else str(error)
     if isinstance(error, ColumnsError | WarehouseStorageError) or not isinstance(reading.readable, Scan):
-        return f"Cannot load {reading.name} into {place}: {said}."
+        return f"Cannot load {reading.name} into {place}: {reason}."
     # The reader sees an unpacked copy; the user knows the declared file.
     for path in reading.readable.paths:
-        said = said.replace(str(path), reading.name)
+        reason = reason.replace(str(path), reading.name)
     if isinstance(error, StructureError):
-        return f"Cannot load {reading.name} into {place}: {said}."
-    return f"Cannot load {reading.name} into {place}: {said}. Correct the file, or the stream's `options`."
+        return f"Cannot load {reading.name} into {place}: {reason}."
+    return f"Cannot load {reading.name} into {place}: {reason}. Correct the file, or the stream's `options`."

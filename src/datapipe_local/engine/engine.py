@@ -76,7 +76,7 @@ class Engine:
         self.have_schedules(wanted=schedules)
         self._idle = IdleTracker(context.wake)
         #: Waits until there is no work, and returns when there will be more.
-        self.settle = self._idle.settle
+        self.wait_until_idle = self._idle.wait_until_idle
         self._stop = Stop()
         self._guard = threading.Lock()
         self._going: dict[int, threading.Thread] = {}
@@ -120,7 +120,7 @@ class Engine:
                 seconds = self._step(stop) if self._outage.probe() else _SECONDS_BETWEEN_PROBES
             except Exception as defect:  # other jobs must continue after a defect in one
                 if not self._outage.begin(defect) and not stop.is_requested:
-                    log.exception("The engine stumbled")
+                    log.exception("The engine failed in one step, and continues")
                 seconds = _SECONDS_AFTER_A_DEFECT
             if self._outage.is_on:
                 # No wake-up announces that writes succeed again.
@@ -171,7 +171,7 @@ class Engine:
             return schedule.fire()
         except Exception as defect:  # a defect in a schedule must not block requested runs
             if not self._outage.begin(defect):
-                log.exception("What is due by its schedule could not begin")
+                log.exception("Due schedules could not start their runs")
             return later(self._context.clock.now(), _SECONDS_AFTER_A_DEFECT)
 
     def _begin(self, job: Job) -> None:
@@ -179,7 +179,7 @@ class Engine:
             self._executors[job.kind].begin(job)
         except Exception as defect:  # a defect in one job must not block the others
             if not self._outage.begin(defect):
-                log.exception("%s of %s could not begin", job.kind, job.subject_id)
+                log.exception("%s of %s could not start", job.kind, job.subject_id)
 
     def _start(self, job: Job, stop: Stop) -> None:
         thread = threading.Thread(target=self._do, args=(job, stop), name=f"{job.kind} {job.subject_id}", daemon=True)
@@ -191,15 +191,15 @@ class Engine:
         try:
             self._execute(job, stop)
         except StoppedError:
-            log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
+            log.info("%s of %s continues at the next start of the service", job.kind, job.subject_id)
         except Exception as defect:  # the thread ends here; the job stays in the store and is retried
             if stop.is_requested:
-                log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
+                log.info("%s of %s continues at the next start of the service", job.kind, job.subject_id)
             elif self._outage.begin(defect):
                 # The job continues later, as after a kill.
                 self._interrupted[job.seq] += 1
             else:
-                log.exception("The end of %s of %s could not be noted", job.kind, job.subject_id)
+                log.exception("The end of %s of %s could not be recorded", job.kind, job.subject_id)
                 # Wait: an immediate retry would fail again in a busy loop.
                 with suppress(StoppedError):
                     stop.pause(_SECONDS_AFTER_A_DEFECT)

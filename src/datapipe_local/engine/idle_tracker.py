@@ -18,7 +18,7 @@ class IdleTracker:
 
     def __init__(self, wake: threading.Event) -> None:
         self._wake = wake
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
         self._number = 0
         self._has_work = True
         self._next: Timestamp | None = None
@@ -30,12 +30,12 @@ class IdleTracker:
         :param has_work: A job was due or running.
         :param next_moment: The time of the next job; None if there is none.
         """
-        with self._news:
+        with self._changed:
             self._number += 1
             self._has_work, self._next = has_work, next_moment
-            self._news.notify_all()
+            self._changed.notify_all()
 
-    def settle(self, seconds: float) -> Timestamp | None:
+    def wait_until_idle(self, seconds: float) -> Timestamp | None:
         """
         Wait until there is no work.
 
@@ -43,16 +43,16 @@ class IdleTracker:
         :return: The time of the next job; None if there is none.
         :raises TimeoutError: the engine still has work after that time.
         """
-        with self._news:
+        with self._changed:
             # A poll in progress may have started before the caller's change.
             enough = self._number + 2
 
-            def is_settled() -> bool:
+            def is_idle() -> bool:
                 if self._number < enough:
                     self._wake.set()
                     return False
                 return not self._has_work
 
-            if not self._news.wait_for(is_settled, seconds):
+            if not self._changed.wait_for(is_idle, seconds):
                 raise TimeoutError
             return self._next

@@ -39,7 +39,7 @@ class Materializer:
     def begin(self, job: Job) -> None:
         """Record that the build has started. Materializations have no run of their own."""
         with self._context.store.transaction():
-            if not jobs.is_owed(self._context, job):
+            if not jobs.is_pending(self._context, job):
                 return
             transform = transforms.get(self._context, job.subject_id)
             if transform.materialization == Materialization.TABLE:
@@ -67,7 +67,7 @@ class Materializer:
         """Publish the built table. If the transform was published again in the meantime, keep the job."""
         with self._context.publishing:
             table = None if result is None else result.table
-            if not jobs.is_owed(self._context, job):
+            if not jobs.is_pending(self._context, job):
                 # The transform was deleted.
                 self._discard(table)
                 return
@@ -79,7 +79,7 @@ class Materializer:
                     return
             if table is not None:
                 try:
-                    self._context.warehouse.show(table, instead_of=transforms.stands_at(transform))
+                    self._context.warehouse.show(table, instead_of=transforms.place_in_warehouse(transform))
                 except WarehouseStorageError as failure:
                     error = f"The transform {transform.name} cannot be built: {failure}, and publish it again."
                     with suppress(WarehouseStorageError):
@@ -128,4 +128,4 @@ class Materializer:
     def _create_view(self, transform: Transform) -> None:
         query = transform_publication.published_query(self._context, transform)
         place = place_of(transform.folder_path, transform.name)
-        self._context.warehouse.create_view(place, query, instead_of=transforms.stands_at(transform))
+        self._context.warehouse.create_view(place, query, instead_of=transforms.place_in_warehouse(transform))

@@ -50,7 +50,7 @@ def _advance(context: Context, run: OrchestrationRun) -> Timestamp | None:
         if run.due_at > now:
             return run.due_at
         _start(context, run, now)
-    states = _go_on(context, run.id)
+    states = _advance_items(context, run.id)
     if states - _OVER:
         return None
     over_at = later(run.started_at or now, context.minimum_duration_of(run.orchestration_id))
@@ -90,7 +90,7 @@ def _start(context: Context, run: OrchestrationRun, now: Timestamp) -> None:
     context.store.orchestration_runs.update(run.id, status=OrchestrationRunStatus.RUNNING, started_at=now)
 
 
-def _go_on(context: Context, run_id: str) -> set[ItemState]:
+def _advance_items(context: Context, run_id: str) -> set[ItemState]:
     """Start the items that can start, cancel those that cannot any more, and return the states of all items."""
     database = context.store.database
     # The end of a job sets the state of its item in the same transaction. A job that is missing was deleted.

@@ -38,7 +38,7 @@ def plan(context: Context, orchestration_id: str) -> list[Planned]:
     """
     store, lineage = context.store, _Lineage(context)
     streams = store.database.rows(
-        "SELECT s.id FROM elt_streams s JOIN elt_syncs y ON y.id = s.elt_sync_id"  # noqa: S608 - our own words
+        "SELECT s.id FROM elt_streams s JOIN elt_syncs y ON y.id = s.elt_sync_id"  # noqa: S608 - fixed names of columns and tables
         f" WHERE y.{_ATTACHED} AND y.enabled AND s.sync_interval IS NULL"
         " ORDER BY y.created_at, y.seq, s.created_at, s.seq",
         orchestration_id,
@@ -88,7 +88,7 @@ class _Lineage:
             self._own(f"raw.{row['destination_schema_name']}.{row['name']}", (JobKind.ELT_STREAM_RUN, row["id"]))
         self._templates: dict[Subject, str] = {}
         for row in database.rows(
-            "SELECT t.id, t.object_tag, t.folder_path, t.name, v.sql_template FROM transforms t"  # noqa: S608 - ours
+            "SELECT t.id, t.object_tag, t.folder_path, t.name, v.sql_template FROM transforms t"  # noqa: S608 - fixed names
             f" JOIN transform_versions v ON v.id = t.published_version_id WHERE {_IS_PUBLISHED}"
         ):
             subject = (JobKind.MATERIALIZATION, row["id"])

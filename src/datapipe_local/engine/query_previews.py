@@ -56,7 +56,7 @@ class QueryPreviewer:
         """Store the rows or the error."""
         store = self._context.store
         with store.transaction():
-            if not jobs.is_owed(self._context, job):
+            if not jobs.is_pending(self._context, job):
                 return
             if result is not None and error is None:
                 store.query_previews.update(

@@ -93,7 +93,7 @@ class Ledger:
             if outcome is ABSENT
         ]
         with self._store.transaction():
-            self._go_on(checkpoint)
+            self._save_checkpoint(checkpoint)
             self._store.database.run_many(
                 "INSERT INTO reverse_etl_records"
                 " (sync_id, record_id, state, digest, identity, present, error, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -143,7 +143,7 @@ class Ledger:
         :raises RunError: the sync was deleted.
         """
         with self._store.transaction():
-            self._go_on(checkpoint)
+            self._save_checkpoint(checkpoint)
             self._store.database.run_many(
                 "UPDATE reverse_etl_records SET state = ?, digest = ?, present = ?, error = ?, run_id = ?"
                 " WHERE sync_id = ? AND record_id = ?",
@@ -152,7 +152,9 @@ class Ledger:
                         RecordState.DELETED if outcome is None else RecordState.FAILED,
                         _GONE,
                         outcome is not None,
-                        None if outcome is None else f"It is gone from the source, and could not be deleted: {outcome}",
+                        None
+                        if outcome is None
+                        else f"The source no longer has the record, and it could not be deleted: {outcome}",
                         self._run_id,
                         self._sync_id,
                         record.record_id,
@@ -161,7 +163,7 @@ class Ledger:
                 ],
             )
 
-    def doubt(self, records: Sequence[Record]) -> None:
+    def mark_uncertain(self, records: Sequence[Record]) -> None:
         """Mark records as unknown at the destination, so that they are sent or deleted again."""
         if self._mode == OperationName.INSERT:
             # Records that were inserted are never sent again.
@@ -195,7 +197,7 @@ class Ledger:
         failed = by_state.get(RecordState.FAILED, 0) + by_state.get(RecordState.RESET, 0)
         return {"new_rows": synced + failed, "synced_rows": synced, "failed_rows": failed}
 
-    def _go_on(self, checkpoint: str | None) -> None:
+    def _save_checkpoint(self, checkpoint: str | None) -> None:
         if self._store.reverse_etl_sync_runs.get(self._run_id) is None:
             raise RunError("The reverse ETL sync was deleted while it was running.")
         if checkpoint is not None:

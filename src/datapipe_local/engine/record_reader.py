@@ -52,7 +52,7 @@ def candidate(mappings: Sequence[Json], row: Sequence[Any]) -> Candidate:
     missing = [key["source_property_id"] for key in keys if properties[key["destination_property_id"]] is None]
     obstacle = None
     if missing:
-        obstacle = f"The key column {missing[0]} is null, so that the record has no key."
+        obstacle = f"The key column {missing[0]} is null: the record has no key."
     record_id = _SEPARATOR.join(_as_text(value, alone=len(keys) == 1) for value in identity.values())
     return Candidate(Record(record_id if keys else digest, properties, identity), digest, obstacle)
 

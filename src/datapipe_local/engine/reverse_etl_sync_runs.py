@@ -55,7 +55,7 @@ class RecordSender:
         store, clock = self._context.store, self._context.clock
         with store.transaction():
             # The sync may have been deleted in the meantime.
-            if not jobs.is_owed(self._context, job):
+            if not jobs.is_pending(self._context, job):
                 return
             run_id = reverse_etl_syncs.runs(self._context).next_id(job.subject_id, clock.now())
             store.reverse_etl_sync_runs.insert(
@@ -82,7 +82,7 @@ class RecordSender:
         sync = self._context.store.reverse_etl_syncs.get(job.subject_id)
         run = self._context.store.reverse_etl_sync_runs.get(str(job.run_id))
         if sync is None or run is None:
-            raise RunError("The reverse ETL sync was deleted before it ran.")
+            raise RunError("The reverse ETL sync was deleted before its run started.")
         source = reverse_etl_sources.of(self._context, sync)
         place = source.place
         if place is None:
@@ -114,7 +114,7 @@ class RecordSender:
         store, now = self._context.store, self._context.clock.now()
         with store.transaction():
             run, sync = store.reverse_etl_sync_runs.get(str(job.run_id)), store.reverse_etl_syncs.get(job.subject_id)
-            if run is None or sync is None or not jobs.is_owed(self._context, job):
+            if run is None or sync is None or not jobs.is_pending(self._context, job):
                 return
             self._note(
                 run.id,
@@ -155,9 +155,9 @@ class RecordSender:
         left = delivery.destination.unanswered()
         if left is None:
             return
-        if left.of_failed_run and not _is_still_so(left, candidates()):
+        if left.of_failed_run and not _is_source_unchanged(left, candidates()):
             # The source has changed: the records must not be sent as they were.
-            delivery.ledger.doubt(left.records)
+            delivery.ledger.mark_uncertain(left.records)
         elif left.is_deletion:
             delivery.delete(left.records)
         else:
@@ -189,10 +189,10 @@ class RecordSender:
         self._context.store.reverse_etl_sync_runs.update(run_id, **changes)
 
 
-def _is_still_so(left: Unanswered, candidates: Iterator[list[Candidate]]) -> bool:
+def _is_source_unchanged(left: Unanswered, candidates: Iterator[list[Candidate]]) -> bool:
     """Return True if the source still has the same content for the unanswered records."""
-    said = {record.record_id: digest_of(record.properties) for record in left.records}
+    stored = {record.record_id: digest_of(record.properties) for record in left.records}
     now = {
-        each.record.record_id: each.digest for batch in candidates for each in batch if each.record.record_id in said
+        each.record.record_id: each.digest for batch in candidates for each in batch if each.record.record_id in stored
     }
-    return not now if left.is_deletion else now == said
+    return not now if left.is_deletion else now == stored

@@ -84,7 +84,7 @@ class Schedule:
         if all_of_it:
             database.run("DELETE FROM schedules WHERE due_at > ?", now)
         database.run(
-            "DELETE FROM schedules WHERE (kind, subject_id, cron_expression) NOT IN"  # noqa: S608 - our own words
+            "DELETE FROM schedules WHERE (kind, subject_id, cron_expression) NOT IN"  # noqa: S608 - fixed names of columns and tables
             f" (SELECT kind, subject_id, cron_expression FROM ({schedules.EFFECTIVE}))"
         )
         new = database.rows(
@@ -114,7 +114,7 @@ class Schedule:
                 continue
             obstacle = schedules.start(self._context, scheduled, row["due_at"])
             if obstacle is not None:
-                log.info("Not begun: %s of %s: %s", scheduled.kind, scheduled.subject_id, obstacle)
+                log.info("Skipped: %s of %s: %s", scheduled.kind, scheduled.subject_id, obstacle)
 
 
 class _Following:

@@ -35,14 +35,14 @@ def authorize_page(
     :param given: Current values of the fields, by name.
     :param problems: Errors by field name. The key "" contains an error that belongs to no field.
     """
-    form = FormHtml(given, problems, once_more=again or bool(problems))
+    form = FormHtml(given, problems, is_resubmitted=again or bool(problems))
     inputs = form.fields(fields)
     verb = "Reconnect" if again else "Connect"
     heading = f"{verb} {integration}"
     content = (
         f"<h1>{escape(heading)}</h1>\n"
         f"<dl><dt>Connection</dt><dd>{escape(label)}</dd><dt>Afterwards</dt>"
-        f"<dd>you go back to {escape(target)}</dd></dl>\n"
+        f"<dd>returns to {escape(target)}</dd></dl>\n"
         f"{_summary(problems, form.titles)}"
         '<form method="post" novalidate>\n'
         # The Enter key activates the first button of a form.
@@ -74,5 +74,5 @@ def _summary(problems: Mapping[str, str], titles: Mapping[str, str]) -> str:
             lines.append(f'<li><a href="#{escape(name)}">{escape(titles[name])}</a>: {escape(problem)}</li>')
         else:
             lines.append(f"<li>{escape(f'{name}: {problem}' if name else problem)}</li>")
-    heading = "<p>Something has to be corrected first:</p>"
+    heading = "<p>Correct these fields first:</p>"
     return f'<div class="summary" role="alert">{heading}<ul>{"".join(lines)}</ul></div>\n'

@@ -123,7 +123,7 @@ def _read_json(field: Field, found: Read, name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        found.problems[name] = "Give a number." if field.kind == Kind.NUMBER else "This is no JSON."
+        found.problems[name] = "Give a number." if field.kind == Kind.NUMBER else "This is not valid JSON."
         return _MISSING
 
 

@@ -25,12 +25,12 @@ class FormHtml:
 
     :param given: Field values by name.
     :param problems: Errors by field name.
-    :param once_more: True if the user has filled in the form before.
+    :param is_resubmitted: True if the user has filled in the form before.
     """
 
-    def __init__(self, given: Mapping[str, str], problems: Mapping[str, str], *, once_more: bool) -> None:
+    def __init__(self, given: Mapping[str, str], problems: Mapping[str, str], *, is_resubmitted: bool) -> None:
         self._given = given
-        self._once_more = once_more
+        self._once_more = is_resubmitted
         self._problems = problems
         #: Titles of the rendered fields by name.
         self.titles: dict[str, str] = {}
@@ -47,7 +47,7 @@ class FormHtml:
 
     def _field(self, field: Field) -> str:
         if field.kind == Kind.HIDDEN and self._once_more:
-            field = replace(field, hint=f"{field.hint} Give it again: it is never shown.".lstrip())
+            field = replace(field, hint=f"{field.hint} Enter it again: the page never shows it.".lstrip())
         self.titles.setdefault(field.name, field.title)
         if field.kind == Kind.GROUP:
             return self._set(field, "".join(map(self._field, field.fields)))
@@ -118,7 +118,7 @@ class FormHtml:
             rows.append(f'<fieldset class="row"><legend>{row + 1}</legend>{inner}</fieldset>\n')
         # The Enter key activates the hidden button before this one.
         more = '<button name="action" value="more" formnovalidate>More rows</button>'
-        return self._set(field, "".join(rows) + more, hint="Rows that are left empty do not count.")
+        return self._set(field, "".join(rows) + more, hint="Empty rows are ignored.")
 
     def _set(self, field: Field, content: str, hint: str = "") -> str:
         hints = "".join(f'<p class="hint">{escape(text)}</p>' for text in (field.hint, hint) if text)

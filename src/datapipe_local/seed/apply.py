@@ -123,7 +123,7 @@ class Seeding:
         kind = kinds.get(entry.integration_id)
         if kind is None:
             raise self._document.error(
-                (*location, "integration_id"), f"{entry.integration_id!r} is none of {', '.join(sorted(kinds))}"
+                (*location, "integration_id"), f"{entry.integration_id!r} is not one of {', '.join(sorted(kinds))}"
             )
         settings = self._validated(kind, entry.settings, (*location, "settings")).model_dump(exclude_none=True)
         if _FOLDER in settings:
@@ -240,7 +240,7 @@ class Seeding:
         seen = self._context.store.database
         digest = hashlib.sha256(json.dumps(digest_of or fields, sort_keys=True).encode()).hexdigest()
         if (kind, entry_id) in self._entries:
-            raise self._document.error(location, f"{entry_id!r} stands in the seed twice")
+            raise self._document.error(location, f"{entry_id!r} occurs twice in the seed")
         self._entries.add((kind, entry_id))
         if seen.value("SELECT digest FROM seeded WHERE kind = ? AND id = ?", kind, entry_id) == digest:
             return False

@@ -116,7 +116,7 @@ class Document(YamlReader):
         if isinstance(value, str):
             return self._text(expand_variables(value, lambda name: self._variable(name, location)), location)
         if not isinstance(value, (bool, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
-            raise self.error(location, f"a seed has no values such as {node.value[:40]!r}")
+            raise self.error(location, f"values such as {node.value[:40]!r} are not supported in a seed")
         return value
 
     def _found(self, location: Location) -> Location:
@@ -130,7 +130,7 @@ class Document(YamlReader):
     def _text(self, text: str, location: Location) -> str:
         """Return a text if it can be stored and sent."""
         if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
-            raise self.error(location, "the text holds what is no character")
+            raise self.error(location, "the text contains NUL or half a character (a lone surrogate)")
         return text
 
     def _variable(self, name: str, location: Location) -> str:

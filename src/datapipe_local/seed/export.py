@@ -71,13 +71,13 @@ def export(store: Store) -> Exported:
 
 
 def _as_yaml(value: Any) -> str:
-    def dumped(*, as_it_stands: bool) -> str:
-        text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=as_it_stands, width=120)
+    def dumped(*, allow_unicode: bool) -> str:
+        text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=allow_unicode, width=120)
         return text
 
-    text = dumped(as_it_stands=True)
+    text = dumped(allow_unicode=True)
     # safe_dump writes U+0085 unescaped, but the YAML reader takes it for a line end.
-    return dumped(as_it_stands=False) if "\x85" in text else text
+    return dumped(allow_unicode=False) if "\x85" in text else text
 
 
 class _Secrets:
@@ -94,8 +94,8 @@ class _Secrets:
         if isinstance(value, dict):
             for field, inner in value.items():
                 for one in (schema, *choices):
-                    told = one.get("properties", {}).get(field, {})
-                    value = {**value, field: self.hide(value.get(field, inner), told, f"{name}_{field}")}
+                    field_schema = one.get("properties", {}).get(field, {})
+                    value = {**value, field: self.hide(value.get(field, inner), field_schema, f"{name}_{field}")}
         elif isinstance(value, list):
             return [self.hide(entry, schema.get("items", {}), f"{name}_{index}") for index, entry in enumerate(value)]
         return value
@@ -136,8 +136,8 @@ def _is_secret(value: str, schema: Json) -> bool:
 
 
 def _settings(store: Store, model: type[RunSettings | Limits | Responses]) -> Json:
-    told = {name: store.setting(name, default=None) for name in model.model_fields}
-    return {name: value for name, value in told.items() if value is not None}
+    settings = {name: store.setting(name, default=None) for name in model.model_fields}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _connection(record: Connection, secrets: _Secrets) -> Json:

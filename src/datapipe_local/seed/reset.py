@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datapipe_local.services.context import Context
 
 
-def empty(context: Context, *, keep_seed: bool) -> int:
+def reset_service(context: Context, *, keep_seed: bool) -> int:
     """
     Empty the store and the warehouse. The caller holds a store transaction, and no job is running.
 

@@ -30,9 +30,9 @@ def schema() -> dict[str, Any]:
     stream = definitions["SourceStream"]
     # The connection of the sync determines which of them a stream can have.
     for kind in SOURCES.values():
-        for name, told in settings_schema(kind.origin)["properties"].items():
+        for name, setting in settings_schema(kind.origin)["properties"].items():
             known = stream["properties"].get(name)
-            stream["properties"][name] = told if known in (None, told) else {"anyOf": [known, told]}
+            stream["properties"][name] = setting if known in (None, setting) else {"anyOf": [known, setting]}
     stream["additionalProperties"] = False
     return {
         "$schema": _DRAFT,

@@ -132,7 +132,7 @@ def running_app(
     :param home: An initialized home, locked by this process.
     :param with_control: Add the control plane.
     :param with_schedules: Start scheduled runs.
-    :param older_description: Show only the fields of the older interface description, whatever the seed says.
+    :param older_description: Show only the fields of the older interface description, regardless of the seed.
     :param memory_limit: The memory limit of the warehouse, such as ``2GB``; ``None`` for four fifths of the machine's.
     :param preview_seconds: The time limit of a query preview, in seconds.
     :param hosts: The allowed values of the ``Host`` header; ``None`` allows any.
@@ -153,9 +153,9 @@ def running_app(
         http_destinations=http_destinations,
     )
     context.warehouse.discard_all_unfinished()
-    elt_tables.drop_doomed(context)
+    elt_tables.drop_marked_tables(context)
     transform_removal.finish(context)
-    preview_requests.give_up_cut_off(context)
+    preview_requests.fail_interrupted(context)
     engine = Engine(
         context,
         {
@@ -172,7 +172,7 @@ def running_app(
         yield make_app(context, home.read_key(), control, hosts)
     finally:
         # Threads of abandoned requests may still be at work.
-        if engine.stop() and context.warehouse.settled(_SECONDS_FOR_STATEMENTS):
+        if engine.stop() and context.warehouse.wait_until_idle(_SECONDS_FOR_STATEMENTS):
             context.warehouse.close()
             context.store.close()
         else:

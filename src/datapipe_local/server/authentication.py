@@ -39,7 +39,7 @@ class KeyCheck:
             given = [value for name, value in scope["headers"] if name == b"x-api-key"]
             if len(given) != 1 or not hmac.compare_digest(given[0], self._key):
                 refusal = UnauthorizedError(
-                    "The API key is wrong: send the one of this home's api_key file in the header x-api-key."
+                    "The API key is wrong: send the key in the file api_key of the home, in the header x-api-key."
                     if given
                     else "The API key is missing: send it in the header x-api-key."
                 )

@@ -74,7 +74,7 @@ def _malformed(problem: str) -> JSONResponse:
 
 def _misdirected(host: str) -> JSONResponse:
     message = (
-        f"This service is not called {host[:_LONGEST_SHOWN]!r}: use the address that it printed when it was ready, or"
+        f"The host name {host[:_LONGEST_SHOWN]!r} is not allowed: use the address that it printed when it was ready, or"
         " start it with --allow-host."
     )
     return JSONResponse({"error_code": "misdirected_request", "message": message}, 421)

@@ -29,7 +29,7 @@ def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ())
     made = get_openapi(
         title="Data pipeline management service, on this machine",
         version=VERSION,
-        description="What datapipe-local answers. Lists spell their envelope in two ways; both say the same.",
+        description="Interface of datapipe-local. Lists have each field of their envelope in two spellings.",
         routes=[*routes, *open_routes],
     )
     open_paths = {route.path for route in open_routes if hasattr(route, "path")}

@@ -13,7 +13,7 @@ _SECONDS_BETWEEN_SIGNALS = 0.5
 
 def stop_with_stdin() -> None:
     """Send SIGTERM to this process when its standard input ends, because the parent process has gone."""
-    threading.Thread(target=_watch, name="leash", daemon=True).start()
+    threading.Thread(target=_watch, name="parent-watchdog", daemon=True).start()
 
 
 def _watch() -> None:

@@ -36,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=_family(host), backlog=2048)
     except UnicodeError as error:
-        raise SetupError(f"Cannot listen on {host[:100]}: that is no name of a host.") from error
+        raise SetupError(f"Cannot listen on {host[:100]}: it is not a valid host name.") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise SetupError(f"Port {port} of {host} is in use: choose another --port, or 0 for a free one.") from error
@@ -94,7 +94,7 @@ class _Stopping:
         try:
             await self._app(scope, receive, noted)
         except asyncio.CancelledError:
-            log.info("Gave up a %s request that took long", scope.get("method", ""))
+            log.info("Abandoned a %s request that did not end in time", scope.get("method", ""))
             if begun:
                 raise
             body = {

@@ -77,7 +77,9 @@ def available(context: Context, sync_id: str) -> list[Available]:
     try:
         offers = source.offers()
     except SourceError as error:
-        raise BadRequestError(f"The source cannot be asked: {error}", error_code="source_unavailable") from error
+        raise BadRequestError(
+            f"The streams of the source cannot be listed: {error}", error_code="source_unavailable"
+        ) from error
     streams = elt_syncs.streams(context, sync_id)
     reports = context.store.custom_reports.all("WHERE elt_sync_id = ?", sync_id)
     found = []
@@ -145,7 +147,7 @@ def add(context: Context, sync_id: str, wanted: Sequence[Wanted]) -> list[EltStr
     offered = {one.name.lower(): one for one in available(context, sync_id)} if wanted else {}
     for index, one in enumerate(wanted):
         if one.name.lower() in names[:index]:
-            raise _refused(index, "name", f"{one.name[:100]!r} stands here twice: give each stream once.")
+            raise _refused(index, "name", f"{one.name[:100]!r} occurs twice: give each stream once.")
         if one.name.lower() not in offered or not offered[one.name.lower()].is_selectable:
             near = difflib.get_close_matches(one.name.lower()[:100], offered, n=3)
             hint = f" (did you mean {' or '.join(offered[name].name for name in near)}?)" if near else ""
@@ -205,7 +207,7 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
     lists = {name.lower() for name in substream_names(typed)}
     for substream in substreams:
         if substream.lower() not in lists:
-            raise _refused(index, _SUBSTREAMS, f"the stream has no substream {substream[:100]!r}: leave it out.")
+            raise _refused(index, _SUBSTREAMS, f"the stream has no substream {substream[:100]!r}: remove it.")
     for column_field, names in named.items():
         for name in names:
             if name.lower() not in columns:
@@ -219,9 +221,11 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
                 )
     excluded, hashed = ({name.lower() for name in named[field]} for field in _COLUMNS)
     if excluded & hashed:
-        raise _refused(index, "hashed_columns", f"{min(excluded & hashed)!r} is excluded, too: leave out one of both.")
+        raise _refused(
+            index, "hashed_columns", f"{min(excluded & hashed)!r} is also excluded: remove it from one of the lists."
+        )
     if excluded >= columns:
-        raise _refused(index, "excluded_columns", "no column would be left: exclude fewer.")
+        raise _refused(index, "excluded_columns", "no column would be left: exclude fewer columns.")
 
 
 def _refused(index: int, name: str, message: str, *, error_code: str | None = None) -> BadRequestError:

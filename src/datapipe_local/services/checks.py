@@ -26,7 +26,9 @@ def check_id(field: str, value: str) -> str:
     :raises BadRequestError: if the ID is invalid.
     """
     if not _ID.fullmatch(value) or value in {".", ".."}:
-        raise BadRequestError(f"{field}: {value[:100]!r} is no id: use letters, digits and ._~- (100 at the most).")
+        raise BadRequestError(
+            f"{field}: {value[:100]!r} is not a valid ID: use letters, digits and ._~-, at most 100 characters."
+        )
     return value
 
 
@@ -38,12 +40,12 @@ def check_name(field: str, value: str) -> str:
     """
     if not _NAME.fullmatch(value) or value.lower() in _SYSTEM_SCHEMAS:
         raise BadRequestError(
-            f"{field}: {value[:100]!r} is no name: use letters, digits and underscores, first a letter or one"
-            " underscore."
+            f"{field}: {value[:100]!r} is not a valid name: use letters, digits and underscores, starting with a"
+            " letter or one underscore."
         )
     if value.lower() in FILE_ENDINGS:
         raise BadRequestError(
-            f"{field}: {value!r} is how the names of files end, for which DuckDB would take it: choose another name."
+            f"{field}: {value!r} is a file extension, so DuckDB would read a file: choose another name."
         )
     return value
 
@@ -55,7 +57,7 @@ def check_schema_name(field: str, value: str) -> str:
     :raises BadRequestError: if the name is invalid, or DuckDB would read it as a database name.
     """
     if check_name(field, value).lower() in _DATABASES:
-        raise BadRequestError(f"{field}: {value!r} is what a database of DuckDB's is called: choose another name.")
+        raise BadRequestError(f"{field}: {value!r} is the name of a DuckDB database: choose another name.")
     return value
 
 
@@ -77,7 +79,7 @@ def check_json(field: str, value: T) -> T:
         elif isinstance(node, str):
             check_text(field, node)
         elif isinstance(node, float) and not math.isfinite(node):
-            raise BadRequestError(f"{field}: it holds a number that JSON has not, or that is too large.")
+            raise BadRequestError(f"{field}: it contains a number that is not valid in JSON, or too large.")
     return value
 
 
@@ -88,7 +90,7 @@ def check_text(field: str, text: str) -> str:
     :raises BadRequestError: if the text contains a lone surrogate or NUL.
     """
     if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
-        raise BadRequestError(f"{field}: it holds half a character or NUL: leave that out.")
+        raise BadRequestError(f"{field}: it contains NUL or half a character (a lone surrogate): remove it.")
     return text
 
 
@@ -103,7 +105,7 @@ def check_cron(field: str, expression: str) -> str:
     # Five fields: croniter also accepts a sixth one for seconds, which the service does not support.
     if len(expression.split()) != 5 or not croniter.is_valid(expression):  # noqa: PLR2004 - number of fields in cron
         raise BadRequestError(
-            f"{field}: {expression[:100]!r} is no cron expression: give five fields, such as '0 3 * * *'.",
+            f"{field}: {expression[:100]!r} is not a cron expression: give five fields, such as '0 3 * * *'.",
             error_code="invalid_cron_expression",
         )
     return expression

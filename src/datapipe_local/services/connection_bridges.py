@@ -116,8 +116,8 @@ def create(
             connection = connections.get(context, connection_id)
             if connection.integration_id != integration_id:
                 raise BadRequestError(
-                    f"connection_id: the connection is one of {connection.integration_id!r}, not of"
-                    f" {integration_id!r}: give the integration that it has."
+                    f"connection_id: the connection has the integration {connection.integration_id!r}, not"
+                    f" {integration_id!r}: give the integration of the connection."
                 )
         context.store.connection_bridges.insert(bridge)
     return bridge
@@ -192,7 +192,7 @@ def _checked(context: Context, integration: Integration, given: Json) -> Json:
     problems = []
     folder = given.get(_FOLDER)
     if isinstance(folder, str) and folder and not PurePath(folder).is_absolute():
-        problems.append(Problem((_FOLDER,), "Give the whole path, which begins with a slash."))
+        problems.append(Problem((_FOLDER,), "Give the absolute path, which starts with a slash."))
     settings: Json = {}
     try:
         validated = integration.settings.model_validate(given)
@@ -212,7 +212,7 @@ def _checked(context: Context, integration: Integration, given: Json) -> Json:
 
 def _sentence(error: ErrorDetails) -> str:
     if error["type"] == "missing":
-        return "This is needed."
+        return "This field is required."
     within = error.get("ctx", {}).get("error")
     if isinstance(within, ValidationError):
         # The error comes from a nested model validation.

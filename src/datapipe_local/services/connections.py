@@ -78,7 +78,7 @@ def delete(context: Context, connection_id: str) -> None:
         if users:
             more = f" and {len(users) - _MOST_NAMED} more" if len(users) > _MOST_NAMED else ""
             raise BadRequestError(
-                f"The connection is used by {', '.join(users[:_MOST_NAMED])}{more}: delete what uses it first.",
+                f"The connection is used by {', '.join(users[:_MOST_NAMED])}{more}: delete these first.",
                 error_code="connection_in_use",
             )
         context.store.database.run("DELETE FROM connections WHERE id = ?", connection_id)
@@ -98,7 +98,9 @@ def put(context: Context, connection_id: str, *, integration_id: str, label: str
     check_id("id", connection_id)
     known = context.store.connections.get(connection_id)
     if known is not None and known.integration_id != integration_id:
-        raise BadRequestError(f"integration_id: the connection is one of {known.integration_id!r}, and stays it.")
+        raise BadRequestError(
+            f"integration_id: the connection has the integration {known.integration_id!r}, which cannot be changed."
+        )
     now = context.clock.now()
     context.store.connections.save(
         Connection(id=connection_id, integration_id=integration_id, label=label, settings=settings, created_at=now)

@@ -63,12 +63,14 @@ def create(context: Context, wanted: Sequence[Wanted], *, add_as_source_stream: 
     :raises BadRequestError: if there are more than 100 reports, or a text contains a lone surrogate.
     """
     if len(wanted) > MOST:
-        raise BadRequestError(f"reports: there are {len(wanted)}: give {MOST} at the most.")
+        raise BadRequestError(f"reports: there are {len(wanted)}: give at most {MOST}.")
     for index, one in enumerate(wanted):
         for field, text in one._asdict().items():
             # A lone surrogate cannot be encoded in the response.
             if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-                raise BadRequestError(f"reports.{index}.{field}: it holds half a character: leave that out.")
+                raise BadRequestError(
+                    f"reports.{index}.{field}: it contains half a character (a lone surrogate): remove it."
+                )
     return [_result(context, one, add_as_source_stream=add_as_source_stream) for one in wanted]
 
 
@@ -175,7 +177,7 @@ def _checked_name(name: str) -> str:
     if not derived or len(name) > _LONGEST_NAME:
         raise _RefusedError(
             CustomReportErrorCode.UNKNOWN,
-            f"name: no name of a stream can be made of it: use letters, {_LONGEST_NAME} characters at the most.",
+            f"name: it cannot be converted to a stream name: use letters, at most {_LONGEST_NAME} characters.",
         )
     return derived
 

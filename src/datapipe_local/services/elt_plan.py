@@ -47,10 +47,10 @@ def _trigger(context: Context, stream: EltStream) -> FullSyncTrigger:
         return FullSyncTrigger.USER if stream.full_refresh_requested else FullSyncTrigger.INITIAL_SYNC
     if stream.protected_from_full_sync:
         return FullSyncTrigger.NONE
-    return _wish(context, stream)
+    return _requested_trigger(context, stream)
 
 
-def _wish(context: Context, stream: EltStream) -> FullSyncTrigger:
+def _requested_trigger(context: Context, stream: EltStream) -> FullSyncTrigger:
     if stream.full_refresh_requested:
         return FullSyncTrigger.USER
     if stream.full_sync_always:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from datapipe_local.services import elt_streams, elt_syncs
-from datapipe_local.warehouse.loads import Loads, TableShape
+from datapipe_local.warehouse.loading.table_loader import TableLoader, TableShape
 from datapipe_local.warehouse.warehouse import Place
 
 if TYPE_CHECKING:
@@ -22,4 +22,4 @@ def shape(context: Context, stream_id: str) -> TableShape | None:
     """
     stream = elt_streams.get(context, stream_id)
     sync = elt_syncs.get(context, stream.elt_sync_id)
-    return Loads(context.warehouse).shape(Place(sync.destination_schema_name, stream.name))
+    return TableLoader(context.warehouse).shape(Place(sync.destination_schema_name, stream.name))

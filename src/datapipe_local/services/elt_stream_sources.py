@@ -136,8 +136,8 @@ def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterato
                 sandbox.store(context.warehouse, report.query, tables, file)
             except WarehouseError as error:
                 is_protected = any(table.selection.protected for table in tables.values())
-                said = protection.without_values(error) if is_protected else str(error)
-                raise RunError(f"The query of the custom report {report.name!r} failed: {said}.") from error
+                reason = protection.without_values(error) if is_protected else str(error)
+                raise RunError(f"The query of the custom report {report.name!r} failed: {reason}.") from error
         yield Reading(f"the custom report {report.name!r}", Stored(file), size)
 
 

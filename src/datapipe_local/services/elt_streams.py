@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import elt_stream_options, elt_syncs, jobs, references
+from datapipe_local.services import active_run_conflicts, elt_stream_options, elt_syncs, jobs, references
 from datapipe_local.services.checks import check_cron, check_id, check_name
 from datapipe_local.services.runs import Runs
 from datapipe_local.storage.clock import later
@@ -72,7 +72,9 @@ def request_run(context: Context, stream_id: str) -> str:
     with context.store.transaction():
         stream = get(context, stream_id)
         _refuse_if_disabled(context, stream)
-        jobs.refuse_if_any(context, JobKind.ELT_STREAM_RUN, stream_id, f"the ELT stream {stream_id!r}")
+        active_run_conflicts.raise_if_run_active(
+            context, JobKind.ELT_STREAM_RUN, stream_id, f"the ELT stream {stream_id!r}"
+        )
         status_url = runs(context).status_url(stream_id)
         jobs.add(
             context,
@@ -99,8 +101,8 @@ def request_full_refresh(context: Context, stream_id: str, *, reset_history_tabl
         _refuse_if_disabled(context, stream)
         if stream.protected_from_full_sync:
             raise BadRequestError(
-                f"The ELT stream {stream_id!r} is protected from full refreshes: have `protected_from_full_sync`"
-                " false first.",
+                f"The ELT stream {stream_id!r} is protected from full refreshes: set `protected_from_full_sync`"
+                " to false first.",
                 error_code="protected_from_full_sync",
             )
         context.store.elt_streams.update(
@@ -151,10 +153,10 @@ def delete(context: Context, stream_id: str) -> None:
     """
     with context.store.transaction():
         get(context, stream_id)
-        owed = jobs.withdraw(context, JobKind.ELT_STREAM_RUN, stream_id)
+        job = jobs.cancel(context, JobKind.ELT_STREAM_RUN, stream_id)
         context.store.database.run("DELETE FROM elt_streams WHERE id = ?", stream_id)
-    if owed is not None:
-        context.warehouse.break_off(owed.seq)
+    if job is not None:
+        context.warehouse.interrupt_job(job.seq)
     context.wake.set()
 
 

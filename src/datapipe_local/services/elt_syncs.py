@@ -167,15 +167,15 @@ def delete(context: Context, sync_id: str, *, with_tables: bool) -> None:
     """
     with context.store.transaction():
         get(context, sync_id)
-        owed = [jobs.withdraw(context, JobKind.ELT_STREAM_RUN, stream.id) for stream in streams(context, sync_id)]
+        canceled = [jobs.cancel(context, JobKind.ELT_STREAM_RUN, stream.id) for stream in streams(context, sync_id)]
         if with_tables:
-            elt_tables.doom(context, sync_id)
+            elt_tables.mark_for_removal(context, sync_id)
         context.store.database.run("DELETE FROM elt_syncs WHERE id = ?", sync_id)
-    for job in owed:
+    for job in canceled:
         if job is not None:
-            context.warehouse.break_off(job.seq)
+            context.warehouse.interrupt_job(job.seq)
     context.wake.set()
-    elt_tables.drop_doomed(context)
+    elt_tables.drop_marked_tables(context)
 
 
 def _change(context: Context, sync_id: str, **changes: Any) -> EltSync:
@@ -225,7 +225,7 @@ def stream_states(context: Context, sync_id: str) -> list[StreamState]:
         known = store.database.rows(
             "SELECT id, name FROM elt_streams WHERE elt_sync_id = ? ORDER BY created_at, seq", sync_id
         )
-        owed = store.jobs.all(f"WHERE kind = ? AND subject_id IN {of_sync}", JobKind.ELT_STREAM_RUN, sync_id)
+        pending = store.jobs.all(f"WHERE kind = ? AND subject_id IN {of_sync}", JobKind.ELT_STREAM_RUN, sync_id)
         going = store.elt_stream_runs.all(
             f"WHERE {visible} AND id IN (SELECT run_id FROM jobs WHERE kind = ? AND subject_id IN {of_sync})",  # noqa: S608 - no user input
             JobKind.ELT_STREAM_RUN,
@@ -237,7 +237,7 @@ def stream_states(context: Context, sync_id: str) -> list[StreamState]:
             " FROM elt_streams s WHERE s.elt_sync_id = ?)",
             sync_id,
         )
-    jobs_of = {job.subject_id: job for job in owed}
+    jobs_of = {job.subject_id: job for job in pending}
     active_of, latest_of = ({run.elt_stream_id: run for run in runs} for runs in (going, ended))
     states = []
     for stream_id, name in known:
@@ -275,17 +275,20 @@ def put(
         orchestrations.get(context, orchestration_workflow_id)
     integration_id = connections.get(context, connection_id).integration_id
     if integration_id not in SOURCES:
-        raise BadRequestError(f"connection_id: {connection_id!r} is one of {integration_id!r}, which is no source.")
+        raise BadRequestError(
+            f"connection_id: {connection_id!r} has the integration {integration_id!r}, which is not a source."
+        )
     other = context.store.elt_syncs.first("WHERE destination_schema_name = ?", destination_schema_name)
     if other is not None and other.id != sync_id:
         raise BadRequestError(
-            f"destination_schema_name: {destination_schema_name!r} is the ELT sync {other.id}'s: give another.",
+            f"destination_schema_name: {destination_schema_name!r} belongs to the ELT sync {other.id}: give"
+            " another schema.",
             error_code="name_taken",
         )
     known = context.store.elt_syncs.get(sync_id)
     if known is not None and known.destination_schema_name != destination_schema_name:
         raise BadRequestError(
-            f"destination_schema_name: the data is in {known.destination_schema_name!r}, which stays the name."
+            f"destination_schema_name: the schema is {known.destination_schema_name!r}, and cannot be changed."
         )
     now = context.clock.now()
     context.store.elt_syncs.save(

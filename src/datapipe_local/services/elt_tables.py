@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from datapipe_local.services import references
-from datapipe_local.warehouse.loads import Loads
+from datapipe_local.warehouse.loading.table_loader import TableLoader
 from datapipe_local.warehouse.warehouse import Place, WarehouseError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def held(context: Context, place: Place, *, wait: bool = True) -> AbstractContextManager[bool]:
+def locked(context: Context, place: Place, *, wait: bool = True) -> AbstractContextManager[bool]:
     """
     Return a context manager that locks a table against concurrent loads and drops.
 
@@ -29,7 +29,7 @@ def held(context: Context, place: Place, *, wait: bool = True) -> AbstractContex
 
 def note(context: Context, sync_id: str, place: Place) -> None:
     """Record that a sync creates a table. The caller holds the table lock and has not created the table yet."""
-    if _is_doomed(context, place):
+    if _is_marked_for_removal(context, place):
         _drop(context, place)
     context.store.database.run(
         "INSERT OR IGNORE INTO elt_tables (elt_sync_id, schema_name, name) VALUES (?, ?, ?)", sync_id, *place
@@ -49,11 +49,11 @@ def note_parts(context: Context, sync_id: str, stream_id: str, parts: Iterable[P
         )
 
 
-def doom(context: Context, sync_id: str) -> None:
+def mark_for_removal(context: Context, sync_id: str) -> None:
     """
     Mark the tables of a sync for removal.
 
-    Call this in the transaction that deletes the sync, and :func:`drop_doomed` after it.
+    Call this in the transaction that deletes the sync, and :func:`drop_marked_tables` after it.
     """
     for row in context.store.database.rows("SELECT schema_name, name FROM elt_tables WHERE elt_sync_id = ?", sync_id):
         place = Place(row["schema_name"], row["name"])
@@ -62,7 +62,7 @@ def doom(context: Context, sync_id: str) -> None:
             context.store.database.run("INSERT OR IGNORE INTO doomed_tables (schema_name, name) VALUES (?, ?)", *place)
 
 
-def drop_doomed(context: Context) -> None:
+def drop_marked_tables(context: Context) -> None:
     """
     Drop the tables that are marked for removal.
 
@@ -71,18 +71,18 @@ def drop_doomed(context: Context) -> None:
     """
     for row in context.store.database.rows("SELECT schema_name, name FROM doomed_tables"):
         place = Place(row["schema_name"], row["name"])
-        with held(context, place, wait=False) as is_held:
-            if is_held and _is_doomed(context, place):
+        with locked(context, place, wait=False) as is_locked:
+            if is_locked and _is_marked_for_removal(context, place):
                 try:
                     _drop(context, place)
                 except WarehouseError as error:
                     log.warning("%s is dropped at the next start: %s", place, error)
 
 
-def _is_doomed(context: Context, place: Place) -> bool:
+def _is_marked_for_removal(context: Context, place: Place) -> bool:
     return bool(context.store.database.value("SELECT 1 FROM doomed_tables WHERE schema_name = ? AND name = ?", *place))
 
 
 def _drop(context: Context, place: Place) -> None:
-    Loads(context.warehouse).drop(place)
+    TableLoader(context.warehouse).drop(place)
     context.store.database.run("DELETE FROM doomed_tables WHERE schema_name = ? AND name = ?", *place)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datapipe_local.common.errors import ConflictError
 from datapipe_local.storage.records import ItemState, Job, JobKind
 
 if TYPE_CHECKING:
@@ -49,24 +48,6 @@ def get(context: Context, kind: JobKind, subject_id: str) -> Job | None:
     return context.store.jobs.first("WHERE kind = ? AND subject_id = ?", kind, subject_id)
 
 
-def refuse_if_any(context: Context, kind: JobKind, subject_id: str, subject: str) -> None:
-    """
-    Raise if the resource already has a run.
-
-    :raises ConflictError: if a run is active or scheduled. The error contains the ID of an active run.
-    """
-    job = get(context, kind, subject_id)
-    if job is None:
-        return
-    if job.run_id is None:
-        raise ConflictError(f"A run of {subject} is already scheduled.", error_code="run_already_scheduled")
-    raise ConflictError(
-        f"{subject[0].upper()}{subject[1:]} is already running.",
-        error_code="run_already_active",
-        active_run_id=job.run_id,
-    )
-
-
 def begin(context: Context, job: Job, run_id: str, work_at: Timestamp) -> None:
     """Record that the run of a job has started, and when its work is due."""
     context.store.database.run(
@@ -74,7 +55,7 @@ def begin(context: Context, job: Job, run_id: str, work_at: Timestamp) -> None:
     )
 
 
-def is_owed(context: Context, job: Job) -> bool:
+def is_pending(context: Context, job: Job) -> bool:
     """Return True if the job still exists. It does not if its resource was deleted during the work."""
     return bool(
         context.store.database.value(
@@ -88,7 +69,7 @@ def is_owed(context: Context, job: Job) -> bool:
     )
 
 
-def withdraw(context: Context, kind: JobKind, subject_id: str) -> Job | None:
+def cancel(context: Context, kind: JobKind, subject_id: str) -> Job | None:
     """
     Delete the job of a resource that is deleted. Orchestration runs detect the deletion on their own.
 
@@ -100,7 +81,7 @@ def withdraw(context: Context, kind: JobKind, subject_id: str) -> Job | None:
     return job
 
 
-def go_on(context: Context, job: Job) -> None:
+def requeue(context: Context, job: Job) -> None:
     """Record that the run of a job has ended, and that the next run starts immediately."""
     context.store.database.run(
         "UPDATE jobs SET run_id = NULL, begun = 0, due_at = ? WHERE seq = ?", context.clock.now(), job.seq

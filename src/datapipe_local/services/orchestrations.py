@@ -196,5 +196,5 @@ def _check_name(name: str) -> None:
     # The name is a single line because lists show it and sort by it.
     if not name.strip() or len(name) > LONGEST_NAME or any(unicodedata.category(sign) in _NO_TEXT for sign in name):
         raise BadRequestError(
-            f"name: {name[:100]!r} is no name: give one line of text, of {LONGEST_NAME} characters at the most."
+            f"name: {name[:100]!r} is not a valid name: give one line of text, at most {LONGEST_NAME} characters."
         )

@@ -69,12 +69,13 @@ def result(context: Context, preview_id: str) -> QueryPreview:
         )
     if preview.status == QueryPreviewState.FAILED:
         raise BadRequestError(
-            f"The query preview {preview_id!r} has failed: its status says why.", error_code="query_preview_failed"
+            f"The query preview {preview_id!r} failed: its status contains the reason.",
+            error_code="query_preview_failed",
         )
     return preview
 
 
-def give_up_cut_off(context: Context) -> None:
+def fail_interrupted(context: Context) -> None:
     """
     Mark previews as failed that were running when the previous process ended, because one of them may have ended it.
 
@@ -85,9 +86,9 @@ def give_up_cut_off(context: Context) -> None:
             context.store.query_previews.update(
                 preview.id,
                 status=QueryPreviewState.FAILED,
-                error="The service ended while the query was running: ask again.",
+                error="The service ended while the query was running: create the preview again.",
             )
-            jobs.withdraw(context, JobKind.QUERY_PREVIEW, preview.id)
+            jobs.cancel(context, JobKind.QUERY_PREVIEW, preview.id)
 
 
 def _forget_old(context: Context) -> None:

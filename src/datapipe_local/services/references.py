@@ -51,11 +51,11 @@ def place_of(folder_path: str, name: str) -> Place:
 
 def transform_at(context: Context, place: Place) -> Transform | None:
     """Return the published transform whose object is, or will be, at a location."""
-    stands = context.store.transforms.first(
+    owner = context.store.transforms.first(
         "WHERE object_schema = ? AND object_name = ? AND deleted_at IS NULL", place.schema, place.name
     )
-    if stands is not None:
-        return stands
+    if owner is not None:
+        return owner
     for transform in context.store.transforms.all(
         "WHERE status = ? AND name = ? COLLATE NOCASE AND deleted_at IS NULL", TransformStatus.PUBLISHED, place.name
     ):

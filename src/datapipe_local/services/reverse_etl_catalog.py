@@ -140,8 +140,8 @@ def check_destination(field: str, connection: Connection) -> None:
     """
     if connection.integration_id not in DESTINATIONS:
         raise BadRequestError(
-            f"{field}: {connection.id!r} is one of {connection.integration_id!r}, which is no destination: give one of"
-            f" {' or '.join(sorted(DESTINATIONS))}."
+            f"{field}: {connection.id!r} has the integration {connection.integration_id!r}, which is not a"
+            f" destination: give one of {' or '.join(sorted(DESTINATIONS))}."
         )
 
 
@@ -159,7 +159,7 @@ def offered(connection: Connection, field: str, object_type_id: str) -> Offered:
         if one.id == object_type_id:
             return Offered(one, declared=True)
     raise BadRequestError(
-        f"{field}: {object_type_id[:100]!r} is none of the connection's object types: choose"
+        f"{field}: {object_type_id[:100]!r} is not an object type of the connection: choose"
         f" {' or '.join(one.id for one in declared)}.",
         error_code="unknown_object_type",
     )
@@ -211,30 +211,30 @@ def checked_settings(field: str, connection: Connection, settings: Json) -> Json
     errors = Draft7Validator(schema).iter_errors(settings)
     first = min(errors, key=lambda error: list(map(str, error.absolute_path)), default=None)
     if first is not None:
-        raise BadRequestError(_told(field, first, settings), error_code="invalid_settings")
+        raise BadRequestError(_settings_error(field, first, settings), error_code="invalid_settings")
     return schema
 
 
-def _told(field: str, error: ValidationError, settings: Json) -> str:
+def _settings_error(field: str, error: ValidationError, settings: Json) -> str:
     where = ".".join([field, *(str(part)[:100] for part in error.absolute_path)])
     known = error.schema if isinstance(error.schema, dict) else {}
     if error.validator == "additionalProperties":
         unknown = min(set(settings) - set(known["properties"]))
-        return f"{where}.{unknown[:100]}: there is no such setting: leave it out."
+        return f"{where}.{unknown[:100]}: unknown setting: remove it."
     if error.validator == "dependencies":
         name, needed = next(
             (name, other) for name, others in known["dependencies"].items() for other in others
             if name in settings and other not in settings
         )  # fmt: skip
-        return f"{where}.{name}: it depends on {needed}: give that, too."
+        return f"{where}.{name}: it requires {needed}: give both."
     if error.validator in ("oneOf", "enum"):
         choices = [choice["const"] for choice in known.get("oneOf", ())]
-        return f"{where}: it is none of its choices: " + (
-            f"give {' or '.join(map(repr, choices))}." if choices else "there are none, leave it out."
+        return f"{where}: the value is not one of the choices: " + (
+            f"give {' or '.join(map(repr, choices))}." if choices else "there are none: omit the setting."
         )
     if error.validator == "type":
         return f"{where}: it has the wrong type: give a {error.validator_value}."
-    return f"{where}: it breaks the rule {error.validator!r} of the settings schema: see settings_schema."
+    return f"{where}: it violates the keyword {error.validator!r} of the settings schema: see settings_schema."
 
 
 def _declared(connection: Connection) -> Sequence[ObjectType] | None:
@@ -257,7 +257,7 @@ def _mode(text: str) -> OperationName:
         return OperationName(text.lower())
     except ValueError:
         raise BadRequestError(
-            f"operation_mode: {text[:100]!r} is no operation: give {', '.join(OperationName)} or {_MERGE}, which is"
+            f"operation_mode: {text[:100]!r} is not an operation: give {', '.join(OperationName)} or {_MERGE}, which is"
             f" {OperationName.UPSERT}."
         ) from None
 

@@ -140,7 +140,7 @@ def put(
     """
     check_id("id", sync_id)
     if sync_id in _RESERVED:
-        raise BadRequestError(f"id: {sync_id!r} is the name of a list of the interface: choose another.")
+        raise BadRequestError(f"id: {sync_id!r} is a reserved path of the interface: choose another ID.")
     source = reverse_etl_sources.find(context, source_id)
     connection = connections.get(context, destination_connection_id)
     offers.check_destination("destination_connection_id", connection)
@@ -214,7 +214,7 @@ def _refuse_if_active(context: Context, sync: ReverseEtlSync) -> None:
         )
     if jobs.get(context, JobKind.REVERSE_ETL_SYNC_RUN, sync.id) is not None:
         raise BadRequestError(
-            f"The reverse ETL sync {sync.id!r} has a run that is not over: wait for its end.",
+            f"The reverse ETL sync {sync.id!r} has an active run: wait until it has ended.",
             error_code="sync_still_active",
         )
 
@@ -222,7 +222,8 @@ def _refuse_if_active(context: Context, sync: ReverseEtlSync) -> None:
 def _check_schedule(context: Context, sync: ReverseEtlSync) -> None:
     if sync.sync_interval is None and sync.orchestration_workflow_id is None:
         raise BadRequestError(
-            "sync_interval: it has no schedule: give this, or an orchestration_workflow_id.", error_code="no_schedule"
+            "sync_interval: the schedule is missing: give sync_interval or orchestration_workflow_id.",
+            error_code="no_schedule",
         )
     if sync.sync_interval is not None:
         check_cron("sync_interval", sync.sync_interval)
@@ -245,7 +246,7 @@ def _check(sync: ReverseEtlSync, connection: Connection) -> None:
         raise BadRequestError(f"settings.{conflict}", error_code="invalid_settings")
     mappings: list[Json] = sync.operation["mappings"]
     if not mappings:
-        raise BadRequestError("operation: there are no mappings: name at least one column and its property.")
+        raise BadRequestError("operation: there are no mappings: map at least one column to a property.")
     for mapping in mappings:
         for field in ("source_property_id", "destination_property_id"):
             if not 0 < len(check_text(f"operation.mappings.{field}", mapping[field])) <= _LONGEST_NAME:
@@ -274,11 +275,11 @@ def _check_properties(kind: offers.Offered, mode: OperationName, mappings: Seque
         )
     for target in sorted(targets - keys):
         if known[target].readonly:
-            raise BadRequestError(f"operation: the property {target!r} of {name} can be read alone: leave it out.")
+            raise BadRequestError(f"operation: the property {target!r} of {name} is read-only: remove it.")
     if mode in offers.WITH_KEY and declared_keys and keys != declared_keys:
         raise BadRequestError(
-            f"operation: the key of {name} is {', '.join(sorted(declared_keys))}: mark these mappings with"
-            " primary_key: true, and no others."
+            f"operation: the key of {name} is {', '.join(sorted(declared_keys))}: mark exactly these mappings with"
+            " primary_key: true."
         )
     missing = sorted(one.id for one in known.values() if one.required and one.id not in targets)
     if missing and mode != OperationName.UPDATE:

@@ -45,7 +45,7 @@ class Source:
     def obstacle(self) -> str:
         """Return the reason why the source is not in the warehouse, and the remedy."""
         if not self.owner_id:
-            return "was deleted: make a sync for another one"
+            return "was deleted: create a sync for another source"
         if self.type == SourceType.RAW_VIEW:
             return "is not in the warehouse: run its stream first"
         if self.is_published:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import jobs, reverse_etl_sources
+from datapipe_local.services import active_run_conflicts, jobs, reverse_etl_sources
 from datapipe_local.services.runs import Runs
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import JobKind, ReverseEtlSync, ReverseEtlSyncRun
@@ -73,7 +73,7 @@ def delete(context: Context, sync_id: str) -> None:
     """
     with context.store.transaction():
         get(context, sync_id)
-        jobs.withdraw(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id)
+        jobs.cancel(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id)
         context.store.database.run("DELETE FROM reverse_etl_syncs WHERE id = ?", sync_id)
     # Wake the engine: an orchestration run may be waiting for this sync.
     context.wake.set()
@@ -130,7 +130,9 @@ def request_run(context: Context, sync_id: str) -> str:
                 f"The source of the reverse ETL sync {sync_id!r}, {source.title}, {source.obstacle}.",
                 error_code="not_eligible",
             )
-        jobs.refuse_if_any(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, f"the reverse ETL sync {sync_id!r}")
+        active_run_conflicts.raise_if_run_active(
+            context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, f"the reverse ETL sync {sync_id!r}"
+        )
         status_url = runs(context).status_url(sync_id)
         due_at = later(context.clock.now(), context.scheduling_delay_of(sync_id))
         jobs.add(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, due_at)

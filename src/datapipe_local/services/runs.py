@@ -132,7 +132,7 @@ class Runs(Generic[R]):
             run_id = None
         if run_id is None or run_id.subject_id != subject_id:
             raise BadRequestError(
-                f"starting_after: {cursor[:100]!r} is no cursor of this list: give the nextCursor of its last page.",
+                f"starting_after: {cursor[:100]!r} is not a cursor of this list: give the nextCursor of its last page.",
                 error_code="invalid_cursor",
             )
         return run_id.started_at

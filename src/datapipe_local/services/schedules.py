@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DAILY = "0 0 * * *"
 #: Kind of the schedules that create orchestration runs. The other kinds are job kinds.
 ORCHESTRATION = "orchestration"
-_BUSY = "its last run is not over"
+_BUSY = "its last run is still active"
 
 #: Query for everything that has a schedule: ``kind``, ``subject_id``, ``cron_expression``.
 EFFECTIVE = f"""

@@ -33,6 +33,6 @@ def check(field: str, template: str) -> None:
     if not template.strip():
         raise BadRequestError(f"{field}: there is no SQL: give a SELECT.")
     if "\0" in template:
-        raise BadRequestError(f"{field}: the SQL holds a NUL character: leave it out.")
+        raise BadRequestError(f"{field}: the SQL contains a NUL character: remove it.")
     if len(template) > LONGEST:
-        raise BadRequestError(f"{field}: the SQL has {len(template)} characters: {LONGEST} are the most.")
+        raise BadRequestError(f"{field}: the SQL has {len(template)} characters: at most {LONGEST} are allowed.")

@@ -140,7 +140,7 @@ def put(
         )
     else:
         if known.deleted_at is not None:
-            _revive(context, known)
+            _recreate(context, known)
         transform = transforms.get(context, transform_id)
         fields = {"latest_version_id": _version(context, transform, sql_template), "documentation": documentation}
         _update(context, transform, transforms.Definition(name, folder_path, materialization), fields)
@@ -207,7 +207,7 @@ def _is_outdated(context: Context, transform: Transform) -> bool:
     return published != latest
 
 
-def _revive(context: Context, transform: Transform) -> None:
+def _recreate(context: Context, transform: Transform) -> None:
     context.store.transforms.update(
         transform.id,
         deleted_at=None,

@@ -131,14 +131,14 @@ def check_names(name: str, folder_path: str) -> None:
         return
     if len(folder_path) > _LONGEST_FOLDER_PATH:
         raise BadRequestError(
-            f"folder_path: it has {len(folder_path)} characters: {_LONGEST_FOLDER_PATH} are the most."
+            f"folder_path: it has {len(folder_path)} characters: at most {_LONGEST_FOLDER_PATH} are allowed."
         )
     for part in folder_path.split("/"):
         check_name("folder_path", part)
     # The folder names joined make the schema name, which can be reserved even if no folder name is.
     schema = place_of(folder_path, name).schema
     if schema.lower() in _RESERVED_SCHEMAS:
-        raise BadRequestError(f"folder_path: the warehouse has a {schema!r} of its own: choose another folder.")
+        raise BadRequestError(f"folder_path: {schema!r} is reserved in the warehouse: choose another folder.")
 
 
 def _publish(
@@ -153,7 +153,7 @@ def _publish(
     query = transform_sql.query_of(context, template, transform, name=name, folder_path=folder_path)
     if materialization == Materialization.VIEW:
         try:
-            context.warehouse.create_view(place, query, instead_of=transforms.stands_at(transform))
+            context.warehouse.create_view(place, query, instead_of=transforms.place_in_warehouse(transform))
         except WarehouseError as error:
             raise transform_sql.refusal(error) from error
     # Rebuilding must not publish changes that the draft has received since the publication.
@@ -176,7 +176,7 @@ def _publish(
         published = transforms.get(context, transform.id)
         if materialization == Materialization.VIEW:
             note_object(context, published)
-            transform_triggers.lose_schedule_of_view(context, published)
+            transform_triggers.remove_schedule_of_view(context, published)
         else:
             context.store.transforms.update(transform.id, materialization_status=MaterializationStatus.RUNNING)
             if jobs.get(context, JobKind.MATERIALIZATION, transform.id) is None:

@@ -43,9 +43,9 @@ def delete(context: Context, transform_id: str) -> None:
                 materialization_status=None,
                 materialization_error="The transform was deleted.",
             )
-            owed = jobs.withdraw(context, JobKind.MATERIALIZATION, transform_id)
-        if owed is not None:
-            context.warehouse.break_off(owed.seq)
+            job = jobs.cancel(context, JobKind.MATERIALIZATION, transform_id)
+        if job is not None:
+            context.warehouse.interrupt_job(job.seq)
         _drop(context, transform)
     context.wake.set()
 
@@ -58,7 +58,7 @@ def finish(context: Context) -> None:
 
 
 def _drop(context: Context, transform: Transform) -> None:
-    place = transforms.stands_at(transform)
+    place = transforms.place_in_warehouse(transform)
     if place is None:
         return
     try:

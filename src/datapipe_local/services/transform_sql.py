@@ -26,11 +26,11 @@ def query_of(context: Context, template: str, transform: Transform, *, name: str
     """
     catalog = Catalog(context)
     own_tag = tag_of(folder_path, name)
-    way_back = catalog.leads_to(template, transform.id, own_tag)
-    if way_back is not None:
-        itself = way_back in (own_tag, transform.object_tag)
+    cycle = catalog.leads_to(template, transform.id, own_tag)
+    if cycle is not None:
+        itself = cycle in (own_tag, transform.object_tag)
         raise BadRequestError(
-            f"The transform {name!r} would depend on itself: its SQL names {{{{{way_back}}}}}, which is"
+            f"The transform {name!r} would depend on itself: its SQL names {{{{{cycle}}}}}, which is"
             f" {'this transform' if itself else 'computed from this transform'}.",
             error_code="cyclic_reference",
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def attach(context: Context, transform_id: str, orchestration_id: str) -> Transform:
     """
-    Attach a transform to an orchestration. Its own schedule is inactive meanwhile.
+    Attach a transform to an orchestration. Its own schedule is inactive until it is detached.
 
     :raises NotFoundError: if the transform or the orchestration does not exist.
     :raises BadRequestError: if the transform is not published.
@@ -99,9 +99,9 @@ def check_schedule(name: str, cron_expression: str, published_as: Materializatio
     """
     check_cron("cron_expression", cron_expression)
     if published_as != Materialization.TABLE:
-        what = "a draft" if published_as is None else "a view"
+        kind = "a draft" if published_as is None else "a view"
         raise BadRequestError(
-            f"cron_expression: the transform {name!r} is {what}, and only a published table has a schedule:"
+            f"cron_expression: the transform {name!r} is {kind}, and only a published table has a schedule:"
             " publish it as a table.",
             error_code="not_a_published_table",
         )
@@ -128,7 +128,7 @@ def set_triggers(
     return transforms.get(context, transform.id)
 
 
-def lose_schedule_of_view(context: Context, transform: Transform) -> None:
+def remove_schedule_of_view(context: Context, transform: Transform) -> None:
     """Remove the schedule of a transform that has become a view."""
     if transform.materialization == Materialization.VIEW and transform.cron_expression is not None:
         set_triggers(

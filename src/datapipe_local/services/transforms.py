@@ -99,7 +99,7 @@ def page_of_versions(
     return transform, versions
 
 
-def stands_at(transform: Transform) -> Place | None:
+def place_in_warehouse(transform: Transform) -> Place | None:
     """Return the location of a transform's object in the warehouse, or None."""
     if transform.object_schema is None or transform.object_name is None:
         return None
@@ -114,7 +114,7 @@ def columns(context: Context, transform_id: str) -> list[Column]:
     :raises BadRequestError: if the SQL of the draft fails, or the warehouse cannot read the published object.
     """
     transform = get(context, transform_id)
-    place = stands_at(transform)
+    place = place_in_warehouse(transform)
     if place is not None:
         query = f"FROM {place.sql}"
     else:

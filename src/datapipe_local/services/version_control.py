@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 SETTING = "transforms_managed_by_version_control"
 
 
-def refuse_if_managed(context: Context, what: str) -> None:
+def refuse_if_managed(context: Context, action: str) -> None:
     """
     Raise if version control manages transforms.
 
     :param context: Service context.
-    :param what: Refused action, for the message.
+    :param action: Refused action, for the message.
     :raises BadRequestError: if version control manages transforms.
     """
     if context.store.setting(SETTING, default=False):
         raise BadRequestError(
-            f"{what} is not possible: transforms are managed by version control here. Change them there; publish"
+            f"{action} is not possible: transforms are managed by version control here. Change them there; publish"
             " without overrides, and rematerialize, work.",
             error_code="version_control_managed",
         )

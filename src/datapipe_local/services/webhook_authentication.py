@@ -21,40 +21,40 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def may_be(asked: Authentication, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+def has_credentials(required: Authentication, headers: Sequence[tuple[bytes, bytes]]) -> bool:
     """
     Return True if the headers of a request contain valid credentials. :func:`is_signed` verifies a signature.
 
-    :param asked: Authentication of the connection.
+    :param required: Authentication of the connection.
     :param headers: Headers of the request, with lowercase names.
     """
-    if isinstance(asked, NoAuthentication):
+    if isinstance(required, NoAuthentication):
         return True
-    if isinstance(asked, BasicAuthentication):
+    if isinstance(required, BasicAuthentication):
         # Compare user name and password at once, so that the time does not reveal a correct user name.
-        return _is(_basic(_one(headers, "authorization")), f"{asked.username}:{asked.password}".encode())
-    if isinstance(asked, TokenAuthentication):
-        return _is(_one(headers, asked.header), asked.token.encode())
-    return _one(headers, asked.header) is not None
+        return _is(_basic(_one(headers, "authorization")), f"{required.username}:{required.password}".encode())
+    if isinstance(required, TokenAuthentication):
+        return _is(_one(headers, required.header), required.token.encode())
+    return _one(headers, required.header) is not None
 
 
-def is_signed(asked: Authentication, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
+def is_signed(required: Authentication, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
     """
     Return True if the signature matches the body, or no signature is required.
 
-    :param asked: Authentication of the connection.
+    :param required: Authentication of the connection.
     :param headers: Headers of the request, with lowercase names.
     :param body: Body as received.
     """
-    if not isinstance(asked, HmacAuthentication):
+    if not isinstance(required, HmacAuthentication):
         return True
-    right = hmac.new(asked.secret.encode(), body, hashlib.sha256).hexdigest()
-    return _is(_one(headers, asked.header), right.encode())
+    right = hmac.new(required.secret.encode(), body, hashlib.sha256).hexdigest()
+    return _is(_one(headers, required.header), right.encode())
 
 
-def can_be_signed(asked: Authentication, text: str) -> bool:
+def can_be_signed(required: Authentication, text: str) -> bool:
     """Return True if the JSON is canonical, or no signature is required."""
-    return not isinstance(asked, HmacAuthentication) or canonical.is_canonical(text)
+    return not isinstance(required, HmacAuthentication) or canonical.is_canonical(text)
 
 
 def _one(headers: Sequence[tuple[bytes, bytes]], name: str) -> bytes | None:

@@ -53,10 +53,8 @@ def check_headers(place: Endpoint, headers: Sequence[tuple[bytes, bytes]]) -> No
 
     :raises UnauthorizedError: if the credentials are missing or wrong.
     """
-    if not credentials.may_be(place.authentication, headers):
-        raise UnauthorizedError(
-            "The credentials are missing or wrong: send those that the webhook connection asks for."
-        )
+    if not credentials.has_credentials(place.authentication, headers):
+        raise UnauthorizedError("The credentials are missing or wrong: send the credentials of the webhook connection.")
 
 
 class Pushed(NamedTuple):
@@ -92,10 +90,10 @@ def read(place: Endpoint, headers: Sequence[tuple[bytes, bytes]], body: bytes) -
     try:
         value, text = strict_json.parse(body), body.decode()
     except strict_json.StrictJsonError as error:
-        raise BadRequestError(f"The body is no JSON that is taken: {error}.", error_code="invalid_payload") from error
+        raise BadRequestError(f"The body is not valid JSON: {error}.", error_code="invalid_payload") from error
     if not credentials.can_be_signed(place.authentication, text):
         raise UnauthorizedError(
-            "The body is not canonical JSON: sort the keys and leave out white space that means nothing, then sign it."
+            "The body is not canonical JSON: sort the keys and remove insignificant white space, then sign it."
         )
     rows = 1
     if place.table.sync_mode == "unpacked":

@@ -217,14 +217,14 @@ class Home:
         try:
             key = self.key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no text"
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise SetupError(f"Cannot read the API key from {self.key_file}: {reason}: {_NEW_KEY}.") from error
         if not key:
             raise SetupError(f"{self.key_file} is empty: {_NEW_KEY}.")
         try:
             check_key(key)
         except SetupError as error:
-            raise SetupError(f"{self.key_file} holds no API key: {_NEW_KEY}.") from error
+            raise SetupError(f"{self.key_file} does not contain an API key: {_NEW_KEY}.") from error
         return key
 
     def keep_key(self, wanted: str | None) -> bool:

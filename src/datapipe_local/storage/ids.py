@@ -61,5 +61,5 @@ class RunId(NamedTuple):
         subject_id, bar, started_at = plain.rpartition("|")
         run_id = cls(subject_id, started_at)
         if not (bar and subject_id and _START.fullmatch(started_at)) or str(run_id) != text:
-            raise BadRequestError(f"{text[:100]!r} is not the id of a run.", error_code="invalid_run_id")
+            raise BadRequestError(f"{text[:100]!r} is not the ID of a run.", error_code="invalid_run_id")
         return run_id

@@ -70,7 +70,7 @@ class Position:
             its_list = value = seq = None
         if its_list != of or not isinstance(value, str) or type(seq) is not int or not 0 <= seq <= _LARGEST_SEQ:
             raise BadRequestError(
-                f"starting_after: {cursor[:100]!r} is no cursor of this list: give the nextCursor of its last page.",
+                f"starting_after: {cursor[:100]!r} is not a cursor of this list: give the nextCursor of its last page.",
                 error_code="invalid_cursor",
             )
         return cls(of, value, seq)

@@ -39,7 +39,7 @@ class DiskSet:
             self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?)", ((entry,) for entry in entries))
             self._database.execute("COMMIT")
         except sqlite3.OperationalError as error:
-            raise RunError(f"There is no room for what is needed on the way ({error}): make some.") from error
+            raise RunError(f"There is no disk space for temporary data ({error}): free some.") from error
 
     def __contains__(self, entry: object) -> bool:
         return self._database.execute("SELECT 1 FROM entries WHERE entry = ?", (entry,)).fetchone() is not None

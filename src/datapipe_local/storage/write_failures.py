@@ -139,7 +139,7 @@ class Outage:
         if not was_on:
             log.error(
                 "Cannot write the state: %s. Until then runs and schedules wait, and requests that change something"
-                " are answered with 507",
+                " get status 507",
                 found.at(self.folder),
             )
         return True
@@ -160,5 +160,5 @@ class Outage:
             return False
         with self._guard:
             self._is_on = False
-        log.info("The state in %s can be written again: runs and schedules go on", self.folder)
+        log.info("The state in %s can be written again: runs and schedules continue", self.folder)
         return True

@@ -53,7 +53,7 @@ class ControlPlane:
         """Close the client."""
         self._client.close()
 
-    def ask(self, method: str, path: str, body: Any = None, /, **query: Any) -> Any:
+    def request(self, method: str, path: str, body: Any = None, /, **query: Any) -> Any:
         """
         Send a request.
 
@@ -80,7 +80,7 @@ class ControlPlane:
         """
         entries: list[Json] = []
         while True:
-            page: list[Json] = self.ask("GET", "journal", kind=kind, after=after, **query)["data"]
+            page: list[Json] = self.request("GET", "journal", kind=kind, after=after, **query)["data"]
             if not page:
                 return entries
             entries += page
@@ -88,17 +88,17 @@ class ControlPlane:
 
     def knows(self, resource_id: str) -> bool:
         """Return True if a resource has this ID, or had it."""
-        known: bool = self.ask("GET", "journal", kind="runs", resource_id=resource_id, limit=1)["known"]
+        known: bool = self.request("GET", "journal", kind="runs", resource_id=resource_id, limit=1)["known"]
         return known
 
     def faults(self, rules: Sequence[Mapping[str, Any]]) -> None:
         """Replace all fault rules."""
-        self.ask("PUT", "faults", rules)
+        self.request("PUT", "faults", rules)
 
     def runs(self, behaviour: Mapping[str, Any]) -> None:
         """Replace all run overrides; the seed applies to everything else."""
-        self.ask("PUT", "runs", behaviour)
+        self.request("PUT", "runs", behaviour)
 
     def reset(self, *, seed: str = "keep") -> None:
         """Reset the service. Keep its seed unless ``drop`` is given."""
-        self.ask("POST", "reset", {"seed": seed})
+        self.request("POST", "reset", {"seed": seed})

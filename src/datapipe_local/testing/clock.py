@@ -23,7 +23,7 @@ class ServiceClock:
 
     def now(self) -> datetime:
         """Return the service's time."""
-        return as_datetime(self._control.ask("GET", "clock")["now"])
+        return as_datetime(self._control.request("GET", "clock")["now"])
 
     def set(self, moment: datetime | str) -> datetime:
         """
@@ -36,18 +36,18 @@ class ServiceClock:
             if moment.tzinfo is None:
                 raise ValueError(f"{moment} has no time zone: give one, such as datetime.UTC.")
             moment = as_timestamp(moment)
-        return as_datetime(self._control.ask("PUT", "clock", {"now": moment})["now"])
+        return as_datetime(self._control.request("PUT", "clock", {"now": moment})["now"])
 
     def advance(self, **time: float) -> datetime:
         """
-        Advance the clock. Every run that comes due meanwhile runs at its time, to its end.
+        Advance the clock. Every run that becomes due runs at its due time, to its end.
 
         :param time: The duration, as in ``advance(hours=1, minutes=30)``.
         :return: The new time.
         """
         seconds = timedelta(**time).total_seconds()
-        return as_datetime(self._control.ask("POST", "clock/advance", {"seconds": seconds})["now"])
+        return as_datetime(self._control.request("POST", "clock/advance", {"seconds": seconds})["now"])
 
     def reset(self) -> None:
         """Return the clock to the machine's time. Scheduled runs then stop."""
-        self._control.ask("DELETE", "clock")
+        self._control.request("DELETE", "clock")

@@ -35,7 +35,7 @@ class Journal:
         found = self._control.journal("runs", resource_id=resource_id)
         if not found and resource_id is not None and not self._control.knows(resource_id):
             raise LookupError(
-                f"Nothing has the id {resource_id!r}: give one of a stream, transform, orchestration or sync."
+                f"No resource has the ID {resource_id!r}: give the ID of a stream, transform, orchestration or sync."
             )
         return _with(fields, found)
 
@@ -100,13 +100,13 @@ class Journal:
             if len(ended) >= count:
                 return ended
             if time.monotonic() > deadline:
-                what = f"{_number(count, 'run')}{_of(resource_id, fields)} to end within {timeout:g} s"
-                raise AssertionError(self._about(what, len(ended)))
+                subject = f"{_number(count, 'run')}{_of(resource_id, fields)} to end within {timeout:g} s"
+                raise AssertionError(self._about(subject, len(ended)))
             time.sleep(_SECONDS_BETWEEN_POLLS)
 
     def clear(self) -> None:
         """Delete all entries."""
-        self._control.ask("DELETE", "journal")
+        self._control.request("DELETE", "journal")
 
     def __str__(self) -> str:
         return "\n".join(
@@ -131,9 +131,9 @@ def _number(count: int, noun: str) -> str:
     return f"exactly {count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _of(what: str | None, fields: dict[str, Any]) -> str:
+def _of(subject: str | None, fields: dict[str, Any]) -> str:
     wanted = "".join(f", {name}={value!r}" for name, value in fields.items())
-    return f"{'' if what is None else f' of {what!r}'}{wanted}"
+    return f"{'' if subject is None else f' of {subject!r}'}{wanted}"
 
 
 def _listed(title: str, entries: list[Json], line: Callable[[Json], str]) -> list[str]:
@@ -148,7 +148,7 @@ def _listed(title: str, entries: list[Json], line: Callable[[Json], str]) -> lis
 def _run(run: Json) -> str:
     by = run["trigger"] if run["request"] is None else f"{run['trigger']} {run['request']}"
     ended = f", ended {run['finished_at']}" if run["finished_at"] else ""
-    return f"{run['kind']} {run['resource_id']}: {run['status']}, by {by}, asked for {run['requested_at']}{ended}"
+    return f"{run['kind']} {run['resource_id']}: {run['status']}, by {by}, requested {run['requested_at']}{ended}"
 
 
 def _request(request: Json) -> str:

@@ -19,8 +19,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        f"{_MARKER}(seed, ...): what the fixture of this name is seeded with: mappings, YAML texts or pathlib.Paths of"
-        " files; those of the module and the class come first",
+        f"{_MARKER}(seed, ...): seeds of the fixture with this name: mappings, YAML texts or pathlib.Paths of"
+        " files; seeds of the module and of the class are applied first",
     )
 
 

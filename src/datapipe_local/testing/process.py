@@ -26,7 +26,7 @@ class ServiceError(Exception):
 
 class ServiceProcess:
     """
-    Service in a home of its own, with a control plane and a free port, for a ``with`` block.
+    Service in its own home, with a control plane and a free port, for a ``with`` block.
 
     It stops when its standard input ends, so that it does not outlive this process, however that ends.
 

@@ -125,7 +125,7 @@ class DatapipeLocal:
         :param resource_id: The resource; without it, all resources.
         :param behaviour: The fields that the control plane documentation describes.
         """
-        now = {name: value for name, value in self.control.ask("GET", "runs").items() if name != "outcomes_left"}
+        now = {name: value for name, value in self.control.request("GET", "runs").items() if name != "outcomes_left"}
         resources: dict[str, Any] = now.pop("resources", {})
         if resource_id is None:
             now = behaviour
@@ -143,9 +143,9 @@ class DatapipeLocal:
 
         :param sql: A ``SELECT`` in DuckDB's dialect, with tables as ``schema.table``.
         """
-        found: list[dict[str, Any]] = self.control.ask("POST", "query", {"sql": sql})["data"]
+        found: list[dict[str, Any]] = self.control.request("POST", "query", {"sql": sql})["data"]
         return found
 
     def _apply(self, content: Mapping[str, Any], folder: Path) -> dict[str, int]:
-        applied: dict[str, int] = self.control.ask("POST", "seed", content, folder=str(folder))["applied"]
+        applied: dict[str, int] = self.control.request("POST", "seed", content, folder=str(folder))["applied"]
         return applied

@@ -1,4 +1,4 @@
-"""Previews: the first rows of a user's query, run in a process of its own."""
+"""Previews: the first rows of a user's query, run in a separate process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def preview(
     """
     warehouse.check_query(query)
     with (
-        warehouse.preview_processes.lent(warehouse.check) as process,
+        warehouse.preview_processes.borrow(warehouse.check) as process,
         tempfile.TemporaryDirectory(prefix="preview-", dir=warehouse.scratch) as folder,
     ):
         deadline = time.monotonic() + seconds
@@ -76,14 +76,14 @@ def preview(
                 "most_characters": most_characters,
                 "with_total": with_total,
             }
-            with warehouse.breaking_off(process):
-                return Preview(**process.ask(request, max(0.0, deadline - time.monotonic())))
+            with warehouse.interruptible(process):
+                return Preview(**process.run(request, max(0.0, deadline - time.monotonic())))
         except WarehouseError as error:
             # If the service stops, it has killed the process.
             warehouse.check()
             if isinstance(error, QueryTimeError) or time.monotonic() >= deadline:
                 raise WarehouseError(
-                    f"The query took longer than {seconds:g} seconds: have it read less, or raise"
+                    f"The query took longer than {seconds:g} seconds: reduce the data that it reads, or raise"
                     " --preview-time-limit of the service."
                 ) from error
             raise

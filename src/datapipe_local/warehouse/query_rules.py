@@ -106,14 +106,14 @@ def reading(tree: Any, system_views: Collection[str]) -> Reading:
 
 
 def _obstacle_of_call(node: dict[str, Any]) -> str | None:
-    """Return the reason to refuse a function call; None if the function is allowed, or the node is no call."""
+    """Return the reason to refuse a function call; None if the function is allowed, or the node is not a call."""
     name = _text(node.get("function_name"))
     if name and name.lower() not in _CALLABLE:
         return f"The SQL cannot call the function {name[:100]}: it is unknown, or not allowed in queries"
     if node.get("type") == "TABLE_FUNCTION":
         name = _text((node.get("function") or {}).get("function_name"))
         if name.lower() not in _FUNCTIONS:
-            return f"The SQL must only read the warehouse: {name[:100]} cannot stand after FROM here"
+            return f"The SQL must only read the warehouse: {name[:100]} is not allowed after FROM here"
     return None
 
 

@@ -41,7 +41,7 @@ def tables_named(query: str) -> set[str]:
     :raises WarehouseError: it is not one ``SELECT`` that only reads.
     """
     if "\0" in query or len(query) > _LONGEST_QUERY:
-        raise WarehouseError(f"The query must be text of {_LONGEST_QUERY} characters at the most")
+        raise WarehouseError(f"The query must be text of at most {_LONGEST_QUERY} characters")
     connection = duckdb.connect(":memory:", config={"python_enable_replacements": False})
     try:
         if query_rules.is_too_nested(query):
@@ -86,8 +86,8 @@ def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]
 
     :raises WarehouseError: DuckDB refuses it.
     """
-    lent = warehouse.preview_processes.lent(warehouse.check)
-    described = _asked(warehouse, lent, "report_columns", query, tables, seconds=_COLUMNS_SECONDS)
+    borrowed = warehouse.preview_processes.borrow(warehouse.check)
+    described = _run_in_process(warehouse, borrowed, "report_columns", query, tables, seconds=_COLUMNS_SECONDS)
     return [Typed(name, kind) for name, kind in described]
 
 
@@ -101,13 +101,13 @@ def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], 
     :param file: The file, which must not exist.
     :raises WarehouseError: DuckDB refuses the query, or it fails.
     """
-    lent = warehouse.report_processes.lent(warehouse.check)
-    _asked(warehouse, lent, "report_store", query, tables, seconds=None, file=str(file))
+    borrowed = warehouse.report_processes.borrow(warehouse.check)
+    _run_in_process(warehouse, borrowed, "report_store", query, tables, seconds=None, file=str(file))
 
 
-def _asked(
+def _run_in_process(
     warehouse: Warehouse,
-    lent: AbstractContextManager[QueryProcess],
+    borrowed: AbstractContextManager[QueryProcess],
     operation: str,
     query: str,
     tables: Mapping[str, SandboxTable],
@@ -120,15 +120,16 @@ def _asked(
     tables_named(query)
     request = {"operation": operation, "query": query, "tables": {name: tuple(table) for name, table in tables.items()}}
     with (
-        lent as process,
+        borrowed as process,
         tempfile.TemporaryDirectory(prefix="report-", dir=warehouse.scratch) as temporary,
-        warehouse.breaking_off(process),
+        warehouse.interruptible(process),
     ):
         try:
-            return process.ask({**request, **arguments, "temporary": temporary}, seconds)
+            return process.run({**request, **arguments, "temporary": temporary}, seconds)
         except QueryTimeError as error:
             raise WarehouseError(
-                f"The columns of the query were not known after {seconds:g} seconds: have it read less"
+                f"The columns of the query could not be determined within {seconds:g} seconds: reduce the data"
+                " that it reads"
             ) from error
         except WarehouseError:
             # An interruption kills the process.

@@ -27,12 +27,12 @@ class WarehouseStorageError(WarehouseError):
 
 def one_line(error: duckdb.Error) -> str:
     """Return the first part of an error message of DuckDB, without advice and diagrams, in one line."""
-    said = []
+    reasons = []
     for line in str(error).splitlines():
         if not line.strip() or line.startswith(("Possible", "The search space", "LINE ")):
             break
-        said.append(line.strip().rstrip("."))
-    text = "; ".join(said) or type(error).__name__
+        reasons.append(line.strip().rstrip("."))
+    text = "; ".join(reasons) or type(error).__name__
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
 
 
@@ -40,12 +40,12 @@ class Interruptible(Protocol):
     """Operation that can be interrupted."""
 
     def interrupt(self) -> None:
-        """Make the operation fail with an error of its own. Must return quickly."""
+        """Make the operation fail with its own error. Must return quickly."""
 
 
 class Statements:
     """
-    Statements on one database, for all threads: each gets a cursor of its own.
+    Statements on one database, for all threads: each gets its own cursor.
 
     :param connect: A function that opens the database.
     :param folder: The folder of the database.
@@ -61,7 +61,7 @@ class Statements:
         #: The running operations, and the job of each.
         self._busy: dict[Interruptible, int | None] = {}
         self._working: set[int] = set()
-        self._broken_off: set[int] = set()
+        self._interrupted_jobs: set[int] = set()
         self._local = threading.local()
         self._guard = threading.Condition(threading.Lock())
         self._closing = False
@@ -77,7 +77,7 @@ class Statements:
             for cursor in self._busy:
                 cursor.interrupt()
 
-    def settled(self, seconds: float) -> bool:
+    def wait_until_idle(self, seconds: float) -> bool:
         """
         Wait until no statement runs.
 
@@ -90,7 +90,7 @@ class Statements:
     @contextmanager
     def working_on(self, work: int) -> Iterator[None]:
         """
-        Let :meth:`break_off` interrupt the work of this thread in the block.
+        Let :meth:`interrupt_job` interrupt the work of this thread in the block.
 
         :param work: The unique number of the job.
         """
@@ -103,13 +103,13 @@ class Statements:
             self._local.work = None
             with self._guard:
                 self._working.discard(work)
-                self._broken_off.discard(work)
+                self._interrupted_jobs.discard(work)
 
-    def break_off(self, work: int) -> None:
+    def interrupt_job(self, work: int) -> None:
         """Interrupt the present and later statements of a job; they raise :class:`WarehouseError`."""
         with self._guard:
             if work in self._working:
-                self._broken_off.add(work)
+                self._interrupted_jobs.add(work)
             for connection, owner in self._busy.items():
                 if owner == work:
                     connection.interrupt()
@@ -167,21 +167,21 @@ class Statements:
         return WarehouseError(one_line(error)) if failed is None else WarehouseStorageError(failed.at(self._folder))
 
     @contextmanager
-    def breaking_off(self, what: Interruptible) -> Iterator[None]:
+    def interruptible(self, statement: Interruptible) -> Iterator[None]:
         """
-        Let :meth:`interrupt` and :meth:`break_off` also interrupt another operation of this thread in the block.
+        Let :meth:`interrupt` and :meth:`interrupt_job` also interrupt another operation of this thread in the block.
 
         :raises WarehouseError: the work is already interrupted.
         """
         owner: int | None = getattr(self._local, "work", None)
         with self._guard:
             self._check(owner)
-            self._busy[what] = owner
+            self._busy[statement] = owner
         try:
             yield
         finally:
             with self._guard:
-                self._busy.pop(what, None)
+                self._busy.pop(statement, None)
 
     @contextmanager
     def watched(self, connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -207,5 +207,5 @@ class Statements:
     def _check(self, work: int | None) -> None:
         if self._closing:
             raise WarehouseError("The service is stopping.")
-        if work in self._broken_off:
-            raise WarehouseError("It is not wanted any more.")
+        if work in self._interrupted_jobs:
+            raise WarehouseError("The work is no longer needed.")

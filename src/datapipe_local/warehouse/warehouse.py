@@ -31,11 +31,11 @@ __all__ = [
     "WarehouseError",
     "as_json_can",
     "drop",
+    "exists_at",
     "literal",
     "number",
     "one_line",
     "quoted",
-    "stands",
     "transaction",
     "with_nested",
 ]
@@ -110,9 +110,9 @@ class Scan:
             try:
                 now = _stamp(path)
             except OSError as error:
-                raise WarehouseError(f"{path} was taken away while it was read") from error
+                raise WarehouseError(f"{path} was removed while it was read") from error
             if now[:2] != before[:2] or now[2] < before[2]:
-                raise WarehouseError(f"{path} was replaced while it was read: run it again")
+                raise WarehouseError(f"{path} was replaced while it was read: run the stream again")
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -134,7 +134,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 class Warehouse(Statements):
     """
-    Open warehouse, for all threads: each statement gets a cursor of its own.
+    Open warehouse, for all threads: each statement gets its own cursor.
 
     Each method makes its changes completely or not at all, also if the process is killed.
 
@@ -238,7 +238,7 @@ class Warehouse(Statements):
         :param instead_of: Another table or view to remove in the same transaction.
         """
         with self.cursor() as cursor, transaction(cursor):
-            if not stands(cursor, unfinished.built):
+            if not exists_at(cursor, unfinished.built):
                 # An earlier call has done this, and was killed before the caller recorded it.
                 return
             for old in {instead_of or unfinished.place, unfinished.place}:
@@ -290,7 +290,7 @@ class Warehouse(Statements):
             if obstacle is not None:
                 raise WarehouseError(f"{obstacle}.")
             for table in tables:
-                if _what_stands_at(cursor, Place(*table)) is None:
+                if _type_at(cursor, Place(*table)) is None:
                     raise WarehouseError(f"There is no table {table.schema[:100]}.{table.name[:100]}.")
 
     def columns(self, query: str) -> list[Column]:
@@ -310,7 +310,7 @@ class Warehouse(Statements):
         :raises WarehouseError: it does not exist, or its query fails.
         """
         with self.cursor() as cursor:
-            return number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted
+            return number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted names
 
     def distinct_rows(
         self, place: Place, columns: Sequence[str], keys: Sequence[str], batch: int
@@ -332,7 +332,7 @@ class Warehouse(Statements):
         only = f"DISTINCT ON ({', '.join(map(quoted, keys))})" if keys else ""
         order = f"ORDER BY {', '.join(map(quoted, columns))}" if keys else ""
         with self.cursor() as cursor:
-            cursor.execute(f"SELECT {only} {', '.join(shown)} FROM {place.sql} {order}")  # noqa: S608 - quoted
+            cursor.execute(f"SELECT {only} {', '.join(shown)} FROM {place.sql} {order}")  # noqa: S608 - quoted names
             while rows := cursor.fetchmany(batch):
                 yield [with_nested(row, nested) for row in rows] if nested else rows
 
@@ -379,17 +379,17 @@ def transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def drop(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
     """Remove a table or view if it exists."""
     # DROP TABLE refuses a view and DROP VIEW a table, even with IF EXISTS.
-    found = _what_stands_at(cursor, place)
+    found = _type_at(cursor, place)
     if found is not None:
         cursor.execute(f"DROP {'VIEW' if found == 'VIEW' else 'TABLE'} {place.sql}")
 
 
-def stands(cursor: duckdb.DuckDBPyConnection, place: Place) -> bool:
+def exists_at(cursor: duckdb.DuckDBPyConnection, place: Place) -> bool:
     """Return True if the table or view exists."""
-    return _what_stands_at(cursor, place) is not None
+    return _type_at(cursor, place) is not None
 
 
-def _what_stands_at(cursor: duckdb.DuckDBPyConnection, place: Place) -> str | None:
+def _type_at(cursor: duckdb.DuckDBPyConnection, place: Place) -> str | None:
     found = cursor.execute(
         "SELECT table_type FROM information_schema.tables"
         " WHERE table_catalog = current_database() AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",

@@ -36,12 +36,12 @@ export class Client {
       content = text === "" ? null : JSON.parse(text);
     } catch (error) {
       if (signal && signal.aborted) throw error;
-      if (answer.ok) throw new Refused(answer.status, "The service gave an answer that cannot be read.");
+      if (answer.ok) throw new Refused(answer.status, "The response of the service is unreadable.");
     }
     if (answer.status === 401) throw new WrongKey("The API key is wrong.");
     if (!answer.ok) {
-      const said = content && typeof content.message === "string" ? content.message : `The answer was ${answer.status}.`;
-      throw new Refused(answer.status, said, content && content.error_code);
+      const message = content && typeof content.message === "string" ? content.message : `The service responded with status ${answer.status}.`;
+      throw new Refused(answer.status, message, content && content.error_code);
     }
     return content;
   }
@@ -62,7 +62,7 @@ export class Client {
       });
     } catch (error) {
       if (signal && signal.aborted) throw error;
-      throw new Unreachable("The service does not answer.");
+      throw new Unreachable("The service does not respond.");
     }
   }
 
@@ -70,7 +70,7 @@ export class Client {
   async page(path, query, signal) {
     const page = await this.get(path, query, signal);
     if (!page || !Array.isArray(page.data)) {
-      throw new Refused(200, "The service gave an answer that is not a list.");
+      throw new Refused(200, "The response of the service is not a list.");
     }
     return { items: page.data, next: page.has_more ? page.next_cursor : null };
   }

@@ -81,7 +81,7 @@ class App {
     this.missing = false;
     if (place && id !== null && place.one) this.view = place.one(this, [id], query);
     else if (place && id === null && place.view) this.view = place.view(this, [], query);
-    else this.view = { title: "Not here", isGoing: () => false, load: async () => {}, render: () => [heading("There is no such page"), link("/", "To the overview")] };
+    else this.view = { title: "Not found", isGoing: () => false, load: async () => {}, render: () => [heading("Page not found"), link("/", "Back to the overview")] };
     this.show();
     window.scrollTo(0, 0);
     // Screen readers announce the new page.
@@ -156,15 +156,15 @@ class App {
     } catch (error) {
       if (poll.signal.aborted) return;
       if (error instanceof WrongKey) {
-        this.leave("The API key is not right any more.");
+        this.leave("The API key is no longer valid.");
         return;
       }
       this.failures += 1;
       delay = Math.min(LONGEST_AWAY, SOON * 2 ** this.failures);
       this.missing = error.status === 404;
       this.problem = error instanceof Unreachable
-        ? "The service does not answer. The page goes on as soon as it does."
-        : error.status ? error.message : "The service gave an answer that this page does not understand.";
+        ? "The service does not respond. The page updates as soon as it does."
+        : error.status ? error.message : "The page cannot read the response of the service.";
       if (!error.status && !(error instanceof Unreachable)) console.warn(error);
     }
     this.poll = null;
@@ -177,16 +177,16 @@ class App {
   }
 
   // Send a request, and show its outcome.
-  async act(key, request, said) {
+  async act(key, request, message) {
     if (this.busy.has(key)) return;
     this.busy.add(key);
     this.show();
     try {
       await request();
-      if (said) this.notice("good", said);
+      if (message) this.notice("good", message);
     } catch (error) {
       if (error instanceof WrongKey) {
-        this.leave("The API key is not right any more.");
+        this.leave("The API key is no longer valid.");
         return;
       }
       this.notice("bad", error.message);
@@ -271,13 +271,13 @@ class App {
       },
       mark(),
       h("h1", null, "datapipe-local"),
-      h("p", { class: "note" }, "The local service, and what it is doing."),
+      h("p", { class: "note" }, "State of the local service."),
       h("label", { for: "key" }, "API key"),
       h("input", {
         id: "key", type: "password", name: "key", autocomplete: "off", spellcheck: "false", autofocus: true,
         "aria-invalid": wrong ? "true" : null, "aria-describedby": wrong ? "wrong hint" : "hint",
       }),
-      h("p", { id: "hint", class: "note" }, "It is in the file ", h("code", null, "api_key"), " of the home. This tab keeps it until it is closed."),
+      h("p", { id: "hint", class: "note" }, "The key is in the file ", h("code", null, "api_key"), " of the home. This tab keeps the key until it is closed."),
       h("p", { id: "wrong", class: "wrong", role: "alert" }, wrong),
       h("button", { type: "submit", class: "main", "aria-disabled": busy ? "true" : null }, busy ? "One moment…" : "Sign in"),
     ))];
@@ -308,12 +308,12 @@ class App {
   }
 
   content() {
-    if (this.missing) return [heading("It is not here"), empty(this.problem, "It may have been deleted.")];
+    if (this.missing) return [heading("Not found"), empty(this.problem, "It may have been deleted.")];
     try {
       return this.view.render();
     } catch (error) {
       console.warn(error);
-      return [heading(this.view.title), empty("The service gave an answer that this page does not understand.")];
+      return [heading(this.view.title), empty("The page cannot read the response of the service.")];
     }
   }
 }

@@ -135,20 +135,20 @@ export function graph(nodes, edges, { label, current = null, active = null, onac
 }
 
 function drawNode(node, place, { reads, readers, classes, onactive }) {
-  const said = [
+  const description = [
     `${node.note}: ${node.label}`,
     reads.length ? `reads ${reads.join(", ")}` : null,
     readers.length ? `read by ${readers.join(", ")}` : null,
   ].filter(Boolean).join("; ");
   const inside = [
-    h("title", null, said),
+    h("title", null, description),
     h("rect", { width: NODE.width, height: NODE.height, rx: 8 }),
     h("rect", { class: "stripe", width: 5, height: NODE.height - 16, x: 8, y: 8, rx: 2.5 }),
     h("text", { class: "name", x: 22, y: 20 }, shortened(node.title || node.label, 18)),
     h("text", { class: "what", x: 22, y: 36 }, shortened(node.note, 26)),
   ];
   const props = {
-    key: node.id, class: classes, transform: `translate(${place.x} ${place.y})`, "aria-label": said, "data-node": node.id,
+    key: node.id, class: classes, transform: `translate(${place.x} ${place.y})`, "aria-label": description, "data-node": node.id,
     onmouseenter: () => onactive(node.id), onmouseleave: () => onactive(null),
     onfocus: () => onactive(node.id), onblur: () => onactive(null),
   };

@@ -40,7 +40,7 @@ export function runNow(app, { name, path, busyKey }) {
   return button("Run now", {
     label: `Run ${name} now`,
     busy: app.isBusy(busyKey),
-    onclick: () => app.act(busyKey, () => app.client.post(path), `A run of ${name} was asked for.`),
+    onclick: () => app.act(busyKey, () => app.client.post(path), `A run of ${name} was requested.`),
   });
 }
 

@@ -1,4 +1,4 @@
-"""All that can be measured waiting, by its name."""
+"""Adapters of all measured waits, by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.benchmarks.adapters.peers import Airbyte, DbtCloud, Fivetran
 
 __all__ = ["ADAPTERS", "Adapter", "Histories"]
 
-#: In the order of the tables.
+#: Adapters in the order of the tables.
 ADAPTERS: dict[str, type[Adapter]] = {
     adapter.name: adapter
     for adapter in (

@@ -18,55 +18,55 @@ class Trigger(Protocol):
 
 class Adapter(ABC):
     """
-    One way to wait for runs.
+    Kind of wait for runs.
 
-    Runs are numbers. The driver asks for :meth:`env`, the client for :meth:`trigger`, the stub for :meth:`answer`, each
-    in its own process.
+    Runs are numbers. The driver calls :meth:`env`, the client :meth:`trigger`, and the stub :meth:`answer`, each in its
+    own process.
     """
 
-    #: Its name in commands and tables.
+    #: Name in commands and tables.
     name: ClassVar[str]
-    #: The distribution that has to be installed.
+    #: Required distribution.
     distribution: ClassVar[str]
-    #: Whether it is what this project ships.
+    #: True for triggers of this project.
     is_ours: ClassVar[bool] = False
-    #: Whether it looks when the history of the runs says so, instead of at an interval.
+    #: True if the poll interval depends on the run history.
     is_adaptive: ClassVar[bool] = False
 
     @abstractmethod
     def env(self, base: str) -> Mapping[str, str]:
-        """Give what the client's environment needs, such as a connection."""
+        """Return environment variables of the client, such as a connection."""
 
-    def redirect(self, base: str) -> None:  # noqa: B027 - most need none
-        """Lead what has its host written into its code to the stub, in the client."""
+    def redirect(self, base: str) -> None:  # noqa: B027 - optional
+        """In the client, redirect requests with a hard-coded host to the stub."""
 
     def offsets(self, count: int, ramp: float) -> list[float]:
-        """Give when each trigger starts, in seconds from the first one, ascending."""
+        """Return the start times of the triggers, in seconds after the first one, ascending."""
         return [ramp * (run + 1) / count for run in range(count)]
 
     @abstractmethod
     def trigger(self, run: int, poll: float) -> Trigger:
-        """Make a trigger, in the client."""
+        """Create a trigger in the client."""
 
     def succeeded(self, payload: Any) -> bool:
         """Return True if an event reports the success of the run."""
         return bool(payload.get("status") == "success")
 
     def runs(self, count: int) -> Runs:
-        """Make the runs, in the stub, in which this is called once."""
+        """Create the runs in the stub, which calls this once."""
         return Runs(count)
 
-    def begin(self, at: float) -> None:  # noqa: B027 - most need not know
-        """Take word that the first trigger starts now, in the stub."""
+    def begin(self, at: float) -> None:  # noqa: B027 - optional
+        """In the stub, set the start time of the first trigger."""
 
     @abstractmethod
     def answer(self, path: str, runs: Runs) -> Mapping[str, Any] | None:
         """
-        Answer a request, in the stub; None for what is not there.
+        Return the response to a request in the stub, None for an unknown path.
 
-        Asks :meth:`~tests.benchmarks.runs.Runs.is_over` once for each run that the answer shows.
+        Calls :meth:`~tests.benchmarks.runs.Runs.is_over` once for each run in the response.
         """
 
 
-#: Makes an adapter, anew in each process.
+#: Function that creates an adapter in each process.
 Maker = Callable[[], Adapter]

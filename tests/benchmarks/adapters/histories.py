@@ -1,4 +1,4 @@
-"""Runs that begin, and end by themselves, beside the runs that the same things had before: real time."""
+"""Runs with earlier runs that begin and end in real time."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.benchmarks.adapters.ours import StreamsOfSyncs, decode
 from tests.benchmarks.runs import WARM, Runs
 from tests.support.simulated_waits import FAMILIES, Case, drawn
 
-#: The interval between two looks, None for adaptive, and whether the runs of a group are streams of one sync.
+#: Poll interval (None for adaptive), and whether the runs of a group are streams of one sync.
 Way = tuple[float | None, bool]
-#: The ways that are compared, each with a group of runs of its own.
+#: Compared kinds of waits, each with a separate group of runs.
 WAYS: tuple[Way, ...] = tuple(
     (interval, is_shared) for is_shared in (False, True) for interval in (1.0, 5.0, 15.0, None)
 )
-#: The share of what is typical in which they all begin.
+#: Share of the typical duration within which all runs begin.
 _BEGIN_WITHIN = 1 / 6
-#: Those that would take more than so many times what is typical are left out: a measurement has to end.
+#: Runs of more than this multiple of the typical duration are omitted, so that a measurement ends.
 _LONGEST = 2.0
 
 
 class Histories(StreamsOfSyncs):
-    """The same runs for each way of waiting."""
+    """The same runs for each kind of wait."""
 
     name = "histories"
 
@@ -35,7 +35,7 @@ class Histories(StreamsOfSyncs):
         self._typical = typical
         self._group = group
         self._ways = ways
-        #: When the first trigger starts, as seconds since the epoch.
+        #: Start of the first trigger, in seconds since the epoch.
         self._begun = 0.0
 
     @property
@@ -44,7 +44,7 @@ class Histories(StreamsOfSyncs):
 
     @cached_property
     def cases(self) -> list[Case]:
-        """The runs of one group: of each family as many, as far as that is possible."""
+        """Runs of one group, with the same number of each family if possible."""
         families = [
             [
                 case
@@ -58,7 +58,7 @@ class Histories(StreamsOfSyncs):
 
     @property
     def longest(self) -> float:
-        """In how many seconds after the first trigger starts all runs are over."""
+        """Seconds from the start of the first trigger until all runs have ended."""
         return (_BEGIN_WITHIN + _LONGEST) * self._typical
 
     @cached_property
@@ -67,7 +67,7 @@ class Histories(StreamsOfSyncs):
         return [_BEGIN_WITHIN * self._typical * chance.random() for _ in range(self._group)]
 
     def way(self, run: int) -> Way:
-        """Return the way in which a run is waited for."""
+        """Return the kind of wait for a run."""
         return self._ways[run // self._group]
 
     def ends(self, run: int) -> float:
@@ -90,7 +90,7 @@ class Histories(StreamsOfSyncs):
     @override
     def reference(self, run: int) -> dict[str, Any]:
         reference = super().reference(run)
-        # A sync for each group, whatever its size: the runs of others are not waited for in the same way.
+        # One sync for each group of any size, because other groups have another kind of wait.
         is_shared = run < WARM and self.way(run)[1]
         return {**reference, "sync_id": f"Y{run // self._group:013d}" if is_shared else None}
 

@@ -1,4 +1,4 @@
-"""Our own trigger. The stub answers with documents as large as those of the interface: all fields that a run has."""
+"""Triggers of this project. Responses of the stub have all fields of the interface, so that their size is realistic."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from typing_extensions import override
 from tests.benchmarks.adapters.base import Adapter, Trigger
 from tests.benchmarks.runs import Runs
 
-#: How many streams a sync has.
+#: Streams per sync.
 STREAMS = 100
-#: How many runs a page of a list has.
+#: Runs per page of a list.
 PAGE = 100
-#: About how many seconds the runs take that adaptive waits in their midst wait for.
+#: Typical duration in seconds of the runs of adaptive waits.
 _TYPICAL = 600.0
 _DAY = 86_400.0
 
 
 def stamp(moment: float) -> str:
-    """Write a time as the service does."""
+    """Return a time in the format of the service."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _encode(run: int) -> str:
-    # As the service's own: base64 of an id and a time, 60 characters. Nobody but the stub reads it.
+    # The form of the service: base64 of an ID and a time, 60 characters. Only the stub decodes it.
     return base64.b64encode(f"stream-sync-{run:07d}|2026-01-01T00:00:00.000Z".encode()).decode()
 
 
@@ -83,7 +83,7 @@ class Ours(Adapter):
         from airflow_provider_datapipe.runs.wait import WaitPolicy
         from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 
-        # As it comes from Airflow's database: without anything that is shared with another trigger.
+        # A copy, as from Airflow's database, that shares no object with other triggers.
         batch = Batch(self.kind, waiting=[RunRef(**self.reference(run), durations=self.history(run))]).as_dict()
         policy = WaitPolicy(poll_interval=self.interval(run, poll)).as_dict()
         return DatapipeRunTrigger("datapipe_default", batch, policy)
@@ -95,7 +95,7 @@ class Ours(Adapter):
 
 
 class StreamsOfSyncs(Ours):
-    """Streams whose syncs are known, a hundred each: one status shows them all."""
+    """Streams with known syncs, a hundred per sync. One status request covers a sync."""
 
     name = "streams-of-syncs"
     kind = "elt_stream"
@@ -136,7 +136,7 @@ class StreamsOfSyncs(Ours):
         if runs.is_over(run):
             return {"name": f"table_{run:07d}", "latest_sync": _snapshot(runs.began(run), is_over=True)}
         active = {"active_sync": _snapshot(runs.began(run), is_over=False)} if runs.has_begun(run) else {}
-        # Each ran the day before, too.
+        # Each stream also ran on the day before.
         return {"name": f"table_{run:07d}", **active, "latest_sync": _snapshot(runs.began(run) - _DAY, is_over=True)}
 
 
@@ -156,14 +156,14 @@ def _snapshot(began: float, *, is_over: bool) -> dict[str, Any]:
 
 
 class StreamsAlone(StreamsOfSyncs):
-    """Streams whose syncs are not known: each run is asked for by itself."""
+    """Streams with unknown syncs. Each run requires its own requests."""
 
     name = "streams-alone"
     knows_sync = False
 
 
 class Orchestrations(Ours):
-    """Orchestrations, whose runs one list shows."""
+    """Orchestrations, whose runs are in one list."""
 
     name = "orchestrations"
     kind = "orchestration"
@@ -180,7 +180,7 @@ class Orchestrations(Ours):
         if re.search(r"/orchestration_runs(\?|$)", path):
             after = re.search(r"starting_after=R(\d+)", path)
             first = int(after[1]) + 1 if after else 0
-            # Going on beyond those that are waited for, as a service with a past does.
+            # The list continues with earlier runs, like that of a real service.
             page = [self._run(run, runs) for run in range(first, first + PAGE)]
             return {"data": page, "has_more": True, "next_cursor": page[-1]["id"]}
         return None
@@ -203,7 +203,7 @@ def _age(run: int) -> float:
 
 
 class AdaptiveAlone(StreamsAlone):
-    """Streams in the midst of runs of ten minutes, looked at when their histories say so."""
+    """Streams in the middle of runs of ten minutes, with an adaptive poll interval."""
 
     name = "adaptive-alone"
     is_adaptive = True
@@ -216,7 +216,7 @@ class AdaptiveAlone(StreamsAlone):
 
 
 class AdaptiveOfSyncs(AdaptiveAlone):
-    """The same, whose syncs are known."""
+    """Adaptive waits for streams with known syncs."""
 
     name = "adaptive-of-syncs"
     knows_sync = True

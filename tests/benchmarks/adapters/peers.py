@@ -1,4 +1,4 @@
-"""The triggers of other providers, and what their services answer. Nothing here is needed to run the others."""
+"""Triggers of other providers, and the responses of their services. The other adapters do not need this module."""
 
 from __future__ import annotations
 

@@ -41,13 +41,13 @@ class Api:
         return answer.json() if answer.content else {}
 
     def refused(
-        self, method: str, path: str, status: int, *, code: str | None = None, says: str = "", **request: Any
+        self, method: str, path: str, status: int, *, code: str | None = None, message: str = "", **request: Any
     ) -> Json:
         """
         Send a request, and check that the response has this status and the error body of the interface.
 
         :param code: The expected error code. Any by default.
-        :param says: A part of the message.
+        :param message: A part of the message.
         """
         answer = self.client.request(method, path, **request)
         assert answer.status_code == status, f"{answer.status_code}: {answer.text}"
@@ -55,7 +55,7 @@ class Api:
         assert set(body) <= {"error_code", "message", "active_run_id"}
         assert body["error_code"] == (code or body["error_code"] or "missing"), body
         assert body["message"]
-        assert says in body["message"], body
+        assert message in body["message"], body
         assert "\n" not in body["message"]
         return body
 

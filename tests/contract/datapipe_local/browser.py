@@ -66,7 +66,7 @@ def chromium() -> Iterator[Chrome]:
 
 
 def logged(browser: Chrome, kind: str) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = browser.get_log(kind)  # type: ignore[no-untyped-call] # selenium's own
+    entries: list[dict[str, Any]] = browser.get_log(kind)  # type: ignore[no-untyped-call]  # selenium is untyped
     return entries
 
 
@@ -78,9 +78,9 @@ def requested(browser: Chrome) -> list[str]:
 
 def refusals(browser: Chrome) -> list[str]:
     """Return the console messages about refused requests. Fail for other messages."""
-    said = [entry["message"] for entry in logged(browser, "browser")]
-    assert all(_REFUSED in message for message in said), said
-    return said
+    messages = [entry["message"] for entry in logged(browser, "browser")]
+    assert all(_REFUSED in message for message in messages), messages
+    return messages
 
 
 def until(browser: Chrome, condition: Callable[[], Any]) -> Any:
@@ -95,8 +95,8 @@ def found(browser: Chrome, selector: str) -> list[WebElement]:
 def texts(browser: Chrome, selector: str) -> list[str]:
     """Return the texts of elements, all of one instant."""
     script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)"
-    said: list[str] = browser.execute_script(script, selector)
-    return said
+    texts: list[str] = browser.execute_script(script, selector)
+    return texts
 
 
 def table(browser: Chrome, caption: str) -> list[list[str]]:

@@ -79,7 +79,7 @@ def test_record_ids_are_text(api: Api, ids: object) -> None:
     assert "record_ids" in api.refused("POST", RETRY, 400, json={"record_ids": ids})["message"]
 
 
-def test_half_a_surrogate_pair_is_no_text(api: Api) -> None:
+def test_lone_surrogates_are_refused(api: Api) -> None:
     api.refused("POST", RETRY, 400, content=b'{"record_ids": ["\\ud800"]}', headers=JSON)
     for content in (b'{"name": "\\ud800"}', b'{"version_id": "\\ud800"}', b'{"\\ud800": 1}'):
         api.refused("POST", "/transforms/view/publish", 400, content=content, headers=JSON)

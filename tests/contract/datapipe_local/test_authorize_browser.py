@@ -31,9 +31,9 @@ def api() -> Iterator[Api]:
 def browser() -> Iterator[Chrome]:
     with chromium() as driver:
         yield driver
-        # Nothing that the page's policy forbids was tried.
-        said: list[dict[str, Any]] = driver.get_log("browser")  # type: ignore[no-untyped-call] # selenium's own
-        assert [entry for entry in said if "Content Security" in entry["message"]] == []
+        # No violation of the content security policy.
+        entries: list[dict[str, Any]] = driver.get_log("browser")  # type: ignore[no-untyped-call]  # selenium is untyped
+        assert [entry for entry in entries if "Content Security" in entry["message"]] == []
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_webhook_is_connected(api: Api, browser: Chrome, landing: Landing) -> 
     browser.get(bridge(api, landing, "webhook")["authorize_url"])
     assert browser.title == "Connect Webhook · datapipe-local"
     assert ROW in browser.find_element(By.TAG_NAME, "dl").text
-    # Only what belongs to the kind that is chosen is to be seen.
+    # Only the fields of the chosen kind are visible.
     assert [one.text for one in browser.find_elements(By.TAG_NAME, "label") if one.is_displayed()][:2] == [
         "Kind of authentication",
         "Name",
@@ -93,13 +93,13 @@ def test_a_webhook_is_connected(api: Api, browser: Chrome, landing: Landing) -> 
     assert header.get_attribute("aria-invalid") == "true"
     described = [browser.find_element(By.ID, one).text for one in header.get_attribute("aria-describedby").split()]
     assert "Give the name of a header of your own, such as X-Signature." in described
-    # What was typed is still there, but for the secret.
+    # The form keeps the input, except for the secret.
     assert header.get_attribute("value") == "Bad header"
     assert field(browser, "Name").get_attribute("value") == "orders"
     secret = field(browser, "Secret")
     assert secret.get_attribute("value") == ""
     hint = browser.find_element(By.ID, secret.get_attribute("aria-describedby"))
-    assert hint.text == "Give it again: it is never shown."
+    assert hint.text == "Enter it again: the page never shows it."
     browser.find_element(By.CSS_SELECTOR, ".summary a").click()
     assert browser.current_url.endswith("#authentication.hmac.header")
     assert landing.paths == []
@@ -109,17 +109,17 @@ def test_a_webhook_is_connected(api: Api, browser: Chrome, landing: Landing) -> 
     field(browser, "Secret").send_keys("s3cret")
     press(browser, "Connect")
     wait(browser, "Arrived")
-    said = answer(landing)
-    assert said.keys() == {"connection_id", "state"}
-    assert said["state"] == ["s&=%/é"]
-    # The address of the page, which lets in, was told to nobody.
+    parameters = answer(landing)
+    assert parameters.keys() == {"connection_id", "state"}
+    assert parameters["state"] == ["s&=%/é"]
+    # The address of the page contains the credential, so it is not in any Referer header.
     assert set(landing.referrers) == {None} or all("authorize" not in (one or "") for one in landing.referrers)
-    (connection,) = [one for one in api.all_pages("/connections") if [one["id"]] == said["connection_id"]]
+    (connection,) = [one for one in api.all_pages("/connections") if [one["id"]] == parameters["connection_id"]]
     assert connection["integration_id"] == "webhook"
     assert connection["label"] == ROW
 
 
-def test_the_page_is_canceled_and_used_with_keys_alone(
+def test_the_page_is_usable_and_cancelable_by_keyboard(
     api: Api, browser: Chrome, landing: Landing, tmp_path: Path
 ) -> None:
     before = api.all_pages("/connections")

@@ -132,17 +132,17 @@ def test_the_page_is_accessible_and_has_no_scripts(api: Api, integration: str) -
 
 def test_a_connection_is_created(api: Api) -> None:
     url = opened(api)
-    where, said = answer(httpx.post(url, data=GOOD))
+    where, parameters = answer(httpx.post(url, data=GOOD))
     assert where == BRIDGE["redirect_uri"]
-    assert said.keys() == {"connection_id", "state"}
-    assert said["state"] == BRIDGE["state"]
-    (connection,) = [one for one in api.all_pages("/connections") if one["id"] == said["connection_id"]]
+    assert parameters.keys() == {"connection_id", "state"}
+    assert parameters["state"] == BRIDGE["state"]
+    (connection,) = [one for one in api.all_pages("/connections") if one["id"] == parameters["connection_id"]]
     assert (connection["integration_id"], connection["label"]) == ("webhook", BRIDGE["label"])
     hook = httpx.post(api.client.base_url.join(f"/webhooks/{connection['id']}/orders"), json={"a": 1})
     assert hook.json() == {"accepted": 1}
     assert api.get("/connection_bridges")["data"] == []
-    # Once.
-    is_closed(url, "used already")
+    # A link works once.
+    is_closed(url, "already used")
     assert len(api.all_pages("/connections")) == 2
 
 
@@ -156,8 +156,8 @@ def test_without_a_state_none_is_returned(api: Api) -> None:
 
 def test_a_canceled_page_can_still_be_used(api: Api) -> None:
     url = opened(api)
-    where, said = answer(httpx.post(url, data={"action": "cancel", "tables.0.name": "!"}))
-    assert (where, said) == (BRIDGE["redirect_uri"], {"error": "access_denied", "state": BRIDGE["state"]})
+    where, parameters = answer(httpx.post(url, data={"action": "cancel", "tables.0.name": "!"}))
+    assert (where, parameters) == (BRIDGE["redirect_uri"], {"error": "access_denied", "state": BRIDGE["state"]})
     assert len(api.all_pages("/connections")) == 1
     assert len(api.get("/connection_bridges")["data"]) == 1
     answer(httpx.post(url, data=GOOD))
@@ -188,7 +188,7 @@ def test_errors_are_shown_at_their_fields(api: Api) -> None:
     wrong = {str(one["id"]) for one in page.all("input", "select") if one.get("aria-invalid") == "true"}
     assert wrong == {"authentication.basic.username", "tables.0.name"}
     assert {str(one["href"]) for one in page.all("a")} == {f"#{name}" for name in wrong}
-    assert "leave out the colon" in page.text.lower()
+    assert "remove the colon" in page.text.lower()
     # The form has the input again, except for secrets and for the empty row.
     assert page.values().items() >= {
         ("authentication.basic.username", "a:b"),
@@ -243,7 +243,7 @@ def test_invalid_settings(api: Api, integration: str, form: dict[str, str], fiel
 def test_tables_with_the_same_name(api: Api) -> None:
     reply = httpx.post(opened(api), data=GOOD | {"tables.1.name": "ORDERS"})
     assert reply.status_code == 400
-    assert "No two tables can have the same name." in Page(reply).text
+    assert "The names of tables must be unique." in Page(reply).text
 
 
 def test_more_rows_of_tables(api: Api) -> None:
@@ -300,14 +300,14 @@ def test_unknown_links(api: Api, controlled: LocalService, method: str) -> None:
     assert len(api.all_pages("/connections")) == 1
 
 
-def test_other_paths_below_authorize_are_closed(controlled: LocalService) -> None:
+def test_other_paths_below_authorize_are_refused(controlled: LocalService) -> None:
     for path in ("/authorize/", "/authorize/a/b", "/authorize/../connections", "/authorize/..%2fconnections"):
         reply = httpx.get(httpx.URL(controlled.base_url).copy_with(raw_path=path.encode()))
         assert reply.status_code in (401, 404)
         assert "hooks" not in reply.text
 
 
-def test_a_link_is_not_the_key(api: Api, controlled: LocalService) -> None:
+def test_a_link_is_not_an_api_key(api: Api, controlled: LocalService) -> None:
     token = opened(api).rpartition("/")[2]
     for path in ("/connections", f"/connection_bridges/{token}", f"/authorize/{token}/"):
         assert httpx.get(f"{controlled.base_url}{path}").status_code in (401, 404)
@@ -317,7 +317,7 @@ def test_a_link_is_not_the_key(api: Api, controlled: LocalService) -> None:
 FORM = "application/x-www-form-urlencoded"
 
 
-def test_requests_that_are_no_form(api: Api) -> None:
+def test_requests_other_than_forms_are_refused(api: Api) -> None:
     url = opened(api, integration_id="files")
     for content, kind, status in (
         (b'{"path": "/x"}', "application/json", 415),
@@ -339,7 +339,7 @@ def test_requests_that_are_no_form(api: Api) -> None:
 
 def test_a_form_cannot_change_the_redirect(api: Api) -> None:
     form: dict[str, Any] = GOOD | {"redirect_uri": "https://evil.example/", "state": "x", "connection_id": "hooks"}
-    where, said = answer(httpx.post(f"{opened(api)}?redirect_uri=https://evil.example/", data=form))
+    where, parameters = answer(httpx.post(f"{opened(api)}?redirect_uri=https://evil.example/", data=form))
     assert where == BRIDGE["redirect_uri"]
-    assert said["state"] == BRIDGE["state"]
-    assert said["connection_id"] != "hooks"
+    assert parameters["state"] == BRIDGE["state"]
+    assert parameters["connection_id"] != "hooks"

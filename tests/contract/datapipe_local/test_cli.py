@@ -32,7 +32,7 @@ def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProce
 @contextmanager
 def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     command = [*COMMAND, "serve", "--home", str(home), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - the program of this project
         try:
             assert process.stdout is not None
             assert select.select([process.stdout], [], [], 20)[0], "not ready in time"
@@ -60,7 +60,7 @@ def test_init_creates_a_private_home_and_hides_the_key(tmp_path: Path) -> None:
     assert stat.S_IMODE((home / "api_key").stat().st_mode) == 0o600
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
     again = run("init", "--home", home)
-    assert "(was there)" in again.stdout
+    assert "(already exists)" in again.stdout
     assert "(unchanged)" in again.stdout
     assert (home / "api_key").read_text().strip() == key
 
@@ -85,7 +85,7 @@ def test_an_invalid_seed_is_one_line_and_creates_no_home(tmp_path: Path) -> None
     seed.write_text("connections:\n  - {id: x, integration_id: files\n")
     refused = run("init", "--home", tmp_path / "home", "--seed", seed)
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert re.fullmatch(rf"datapipe-local: {seed}, line 3: this is no YAML: .*\n", refused.stderr)
+    assert re.fullmatch(rf"datapipe-local: {seed}, line 3: this is not valid YAML: .*\n", refused.stderr)
     assert not (tmp_path / "home").exists()
 
 
@@ -146,7 +146,7 @@ def test_invalid_options(tmp_path: Path) -> None:
         *(["--port", port] for port in ("-1", "65536", "http", "\N{ARABIC-INDIC DIGIT THREE}")),
         ["--what"],
         ["--memory-limit", "100KB"],
-        # A variable of a script that is not set: it must not mean every address.
+        # An unset variable of a script gives an empty value, which must not mean every address.
         *(["--host", ""], ["--home", ""], ["--allow-host", " "]),
     ):
         assert run("serve", "--home", tmp_path, *option).returncode == 2, option
@@ -185,7 +185,7 @@ def test_an_unknown_host(home: Path, host: str) -> None:
         ("status", "lock"),
     ],
 )
-def test_files_in_the_way_are_reported_in_one_line(home: Path, name: str, command: str) -> None:
+def test_conflicting_files_are_reported_in_one_line(home: Path, name: str, command: str) -> None:
     place = home / name
     if place.is_dir():
         place.rmdir()
@@ -213,11 +213,11 @@ def test_an_unusable_key_is_refused_until_it_is_replaced(home: Path, content: by
     assert (home / "api_key").read_text() == f"{KEY}\n"
 
 
-def test_a_closed_pipe_is_no_error_message() -> None:
-    with subprocess.Popen([*COMMAND, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603 - our own
+def test_a_closed_pipe_causes_no_error_message() -> None:
+    with subprocess.Popen([*COMMAND, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603 - the program of this project
         assert process.stdout is not None
         assert process.stderr is not None
-        # Before it has begun to write.
+        # The pipe is closed before the command writes.
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(20) == 1
@@ -227,12 +227,12 @@ def test_an_interrupted_command_prints_nothing(tmp_path: Path) -> None:
     pipe = tmp_path / "seed.yaml"
     os.mkfifo(pipe)
     command = [*COMMAND, "init", "--home", str(tmp_path / "home"), "--seed", str(pipe)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - the program of this project
         try:
-            # Once it reads, it is within the command.
+            # The command runs once it reads the seed.
             with pipe.open("w"):
                 process.send_signal(signal.SIGINT)
-                output, said = process.communicate(timeout=20)
+                output, errors = process.communicate(timeout=20)
         finally:
             process.kill()
-    assert (process.returncode, output, said) == (130, "", "")
+    assert (process.returncode, output, errors) == (130, "", "")

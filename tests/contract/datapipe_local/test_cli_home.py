@@ -23,7 +23,7 @@ from tests.support.local_service import LocalService
 pytestmark = pytest.mark.slow
 
 
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - what is not to happen without a key
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - the test expects a refusal of this address
 SECRETS = ["hush-token", "hush-password", "hush-in-the-address", "hush-behind-the-question-mark"]
 
 
@@ -70,7 +70,7 @@ def rich(data: Path) -> dict[str, Any]:
 @pytest.fixture
 def used(data: Path) -> Any:
     """Return a stopped service with resources of every kind, runs, and changes by requests."""
-    # The variables of a mapping are none: written as they stand, they would be.
+    # A mapping is a seed without variables. In a file, `${...}` would be one, so escape it.
     wanted = json.loads(json.dumps(rich(data)).replace("${HOME} $${X}", "$${HOME} $$${X}"))
     with LocalService(wanted) as service:
         api = Api(service)
@@ -115,7 +115,7 @@ def test_an_exported_seed_restores_the_definitions(used: LocalService, tmp_path:
     assert done.stdout.splitlines() == [
         f"Seed: {file}",
         f"Set these variables for init, in place of secrets: {', '.join(sorted(variables))}",
-        "Drafts in it, as what they reference would have to be loaded first: 1 published transforms",
+        "Exported as drafts, because their references must be loaded first: 1 published transforms",
     ]
     again = run("export", "--home", used.home, "--seed", file)
     assert (again.returncode, again.stderr) == (1, f"datapipe-local: Cannot write {file}: File exists.\n")
@@ -163,7 +163,7 @@ def test_reset_empties_the_home_or_keeps_the_seed(used: LocalService) -> None:
     assert refused.returncode == 1
     assert f"in use by process {used.pid}: stop it" in refused.stderr
     used.stop()
-    assert run("reset", "--home", used.home).stdout == f"Emptied: {used.home}\n"
+    assert run("reset", "--home", used.home).stdout == f"Reset: {used.home}\n"
     assert not any(
         secret.encode() in file.read_bytes() for file in used.home.rglob("*") if file.is_file() for secret in SECRETS
     )

@@ -127,7 +127,7 @@ def test_a_full_refresh_accepts_renamed_columns(home: Home) -> None:
     assert home.run("people") == (1, "FULL", "NONE")
 
 
-def test_a_new_stream_accepts_a_table_that_was_left(home: Home) -> None:
+def test_a_new_stream_accepts_a_leftover_table(home: Home) -> None:
     lines(home, BEFORE)
     home.run("people")
     assert home.api.client.delete("/elt_streams/people").status_code == 204
@@ -154,7 +154,7 @@ def test_columns_can_be_added_and_removed(home: Home, row: Json, expected: list[
     assert people(home) == expected
 
 
-def test_a_shared_column_that_is_rare(home: Home) -> None:
+def test_a_rare_shared_column_is_recognized(home: Home) -> None:
     lines(home, BEFORE)
     home.run("people")
     # More rows than the reader samples for columns.
@@ -162,7 +162,7 @@ def test_a_shared_column_that_is_rare(home: Home) -> None:
     assert home.run("people")[0] == 21_001
 
 
-def test_a_changed_choice_of_columns_is_no_renaming(home: Home) -> None:
+def test_a_changed_selection_is_not_a_rename(home: Home) -> None:
     home.seed({**STREAM, "excluded_columns": ["name"]})
     home.write("people", *BEFORE)
     home.run("people")

@@ -32,8 +32,8 @@ def create(api: Api, **more: str) -> dict[str, Any]:
 
 
 def refused(api: Api, field: str, body: dict[str, Any]) -> None:
-    said = api.refused("POST", "/connection_bridges", 400, json=body)
-    assert said["message"].startswith(f"{field}: ")
+    refusal = api.refused("POST", "/connection_bridges", 400, json=body)
+    assert refusal["message"].startswith(f"{field}: ")
 
 
 def listed(api: Api) -> list[str]:
@@ -45,7 +45,7 @@ def age(service: LocalService, url: str, by: dt.timedelta) -> None:
     with closing(sqlite3.connect(service.home / "state.sqlite", timeout=10)) as state, state:
         for column in ("created_at", "expires_at"):
             earlier = f"strftime('%Y-%m-%dT%H:%M:%fZ', {column}, '-{by.total_seconds()} seconds')"
-            statement = f"UPDATE connection_bridges SET {column} = {earlier} WHERE id = ?"  # noqa: S608 - our own
+            statement = f"UPDATE connection_bridges SET {column} = {earlier} WHERE id = ?"  # noqa: S608 - fixed names of the test
             assert state.execute(statement, (url.rpartition("/")[2],)).rowcount == 1
 
 

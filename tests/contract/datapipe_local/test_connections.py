@@ -87,7 +87,7 @@ def test_the_settings_of_a_connection_are_described(api: Api, connection: str) -
     assert check.is_valid(SETTINGS[connection])
     assert not check.is_valid({})
     assert SECRET not in str(body)
-    # It stands for itself: no reader has to look up anything.
+    # The schema is self-contained.
     assert "$ref" not in str(body)
 
 
@@ -104,7 +104,7 @@ def test_a_connection_is_deleted(api: Api) -> None:
     assert "webhook" not in [one["id"] for one in api.all_pages("/connections")]
     api.refused("DELETE", "/connections/webhook", 404)
     api.refused("GET", "/connections/webhook/settings", 404)
-    # What was for it alone has gone with it.
+    # Its bridges and its webhooks are also deleted.
     assert api.get("/connection_bridges")["data"] == []
     assert httpx.get(url).status_code == 404
     hook = httpx.post(api.client.base_url.join("/webhooks/webhook/orders"), json={}, auth=("ann", SECRET))
@@ -112,13 +112,13 @@ def test_a_connection_is_deleted(api: Api) -> None:
 
 
 def test_a_connection_in_use_is_not_deleted(api: Api) -> None:
-    said = api.refused("DELETE", "/connections/jsonl", 400)
-    assert said["error_code"] == "connection_in_use"
-    assert "the reverse ETL sync 'export'" in said["message"]
-    said = api.refused("DELETE", "/connections/files", 400)
-    assert "the ELT sync 'shop0', " in said["message"]
-    assert said["message"].count("shop") == 5
-    assert "and 2 more" in said["message"]
+    refusal = api.refused("DELETE", "/connections/jsonl", 400)
+    assert refusal["error_code"] == "connection_in_use"
+    assert "the reverse ETL sync 'export'" in refusal["message"]
+    refusal = api.refused("DELETE", "/connections/files", 400)
+    assert "the ELT sync 'shop0', " in refusal["message"]
+    assert refusal["message"].count("shop") == 5
+    assert "and 2 more" in refusal["message"]
     assert len(api.all_pages("/connections")) == len(SETTINGS)
 
 
@@ -142,7 +142,7 @@ def test_a_bridge_is_created_and_listed(api: Api, controlled: LocalService) -> N
     assert [one.authorize_url for one in listed.data] == [bridge.authorize_url]
     assert listed.has_more is False
     other = api.post("/connection_bridges", BRIDGE, status=201)
-    # Nobody can guess the address of one from another's.
+    # Addresses are unguessable.
     assert len(other["authorize_url"].rpartition("/")[2]) >= 43
     assert other["authorize_url"] != bridge.authorize_url
 
@@ -152,8 +152,8 @@ def test_a_bridge_has_the_host_of_the_request(api: Api, controlled: LocalService
     body = api.client.post("/connection_bridges", json=BRIDGE, headers=headers).json()
     assert body["authorize_url"].startswith("http://datapipe.localhost:8484/authorize/")
     for host in ("a b", "a/b", "a@b", '"', "]", "x" * 300):
-        said = api.client.post("/connection_bridges", json=BRIDGE, headers={"host": f"{host}.localhost"})
-        assert said.status_code == 400, host
+        refusal = api.client.post("/connection_bridges", json=BRIDGE, headers={"host": f"{host}.localhost"})
+        assert refusal.status_code == 400, host
     assert api.client.post("/connection_bridges", json=BRIDGE, headers={"host": "localhost:port"}).status_code == 400
     assert len(api.get("/connection_bridges")["data"]) == 1
 
@@ -179,9 +179,9 @@ def test_redirect_uris_that_are_refused(api: Api) -> None:
         *("https://bücher.example/", "javascript:alert(1)", "data:text/html,x", "ftp://localhost/"),
         *(f"{host}/{'a' * 3_000}", "x" * 10_000),
     ):
-        said = api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"redirect_uri": uri})
-        assert said["message"].startswith("redirect_uri: "), uri
-        assert said["error_code"] == "invalid_redirect_uri"
+        refusal = api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"redirect_uri": uri})
+        assert refusal["message"].startswith("redirect_uri: "), uri
+        assert refusal["error_code"] == "invalid_redirect_uri"
     assert api.get("/connection_bridges")["data"] == []
 
 
@@ -198,21 +198,21 @@ def test_invalid_fields_of_a_bridge(api: Api) -> None:
     ]
     for field, status, values in invalid:
         for value in values:
-            said = api.refused("POST", "/connection_bridges", status, json=BRIDGE | {field: value})
-            assert status == 404 or said["message"].startswith(f"{field}: "), value
+            refusal = api.refused("POST", "/connection_bridges", status, json=BRIDGE | {field: value})
+            assert status == 404 or refusal["message"].startswith(f"{field}: "), value
     assert api.get("/connection_bridges")["data"] == []
 
 
-def test_half_a_surrogate_pair_is_no_text(api: Api) -> None:
+def test_lone_surrogates_are_refused(api: Api) -> None:
     for field in ("label", "state", "integration_id", "connection_id", "redirect_uri"):
         body = '{"redirect_uri":"https://a.example/","integration_id":"webhook","label":"x"}'
         content = f'{body[:-1]},"{field}":"\\ud800"}}'
-        said = api.client.post("/connection_bridges", content=content, headers={"content-type": "application/json"})
-        assert said.status_code in (400, 404), field
+        refusal = api.client.post("/connection_bridges", content=content, headers={"content-type": "application/json"})
+        assert refusal.status_code in (400, 404), field
     assert api.get("/connection_bridges")["data"] == []
 
 
 def test_bridges_need_the_key(controlled: LocalService) -> None:
     for method in ("GET", "POST"):
-        said = httpx.request(method, f"{controlled.base_url}/connection_bridges", headers={"x-api-key": "wrong"})
-        assert said.status_code == 401
+        refusal = httpx.request(method, f"{controlled.base_url}/connection_bridges", headers={"x-api-key": "wrong"})
+        assert refusal.status_code == 401

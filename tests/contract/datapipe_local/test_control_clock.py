@@ -34,16 +34,16 @@ def by_schedule(service: DatapipeLocal, resource_id: str) -> list[dict[str, Any]
 
 
 def test_a_set_clock_stands_still(shop: DatapipeLocal) -> None:
-    assert shop.control.ask("GET", "clock")["set"] is False
+    assert shop.control.request("GET", "clock")["set"] is False
     assert shop.clock.set(NEW_YEAR) == shop.clock.now() == as_datetime(NEW_YEAR)
-    assert shop.control.ask("GET", "clock") == {"now": NEW_YEAR, "set": True}
+    assert shop.control.request("GET", "clock") == {"now": NEW_YEAR, "set": True}
     moment = dt.datetime(2031, 5, 1, 14, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     assert shop.clock.set(moment) == moment
     shop.api.post("/elt_streams/orders/request_run").raise_for_status()
     (run,) = shop.journal.wait_for_runs("orders")
     assert run["requested_at"] == run["started_at"] == run["finished_at"] == "2031-05-01T12:00:00.000Z"
     with pytest.raises(ValueError, match="no time zone"):
-        shop.clock.set(dt.datetime(2031, 5, 1))  # noqa: DTZ001 - what is refused
+        shop.clock.set(dt.datetime(2031, 5, 1))  # noqa: DTZ001 - the test expects a refusal
 
 
 def test_schedules_run_while_the_clock_advances(shop: DatapipeLocal) -> None:
@@ -84,19 +84,19 @@ def test_resets_of_the_clock(shop: DatapipeLocal) -> None:
     for reset in (shop.clock.reset, shop.reset):
         shop.clock.set(NEW_YEAR)
         reset()
-        assert shop.control.ask("GET", "clock")["set"] is False
+        assert shop.control.request("GET", "clock")["set"] is False
         assert abs(shop.clock.now() - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=5)
-        assert shop.control.ask("GET", "journal", kind="runs", resource_id="hours")["total"] == 0
+        assert shop.control.request("GET", "journal", kind="runs", resource_id="hours")["total"] == 0
 
 
 def test_invalid_times_are_refused(shop: DatapipeLocal) -> None:
     shop.clock.set(NEW_YEAR)
     for wrong in ("tomorrow", "2030-01-01T00:00:00", "2201-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", 5):
         with pytest.raises(RefusedError, match="400"):
-            shop.control.ask("PUT", "clock", {"now": wrong})
+            shop.control.request("PUT", "clock", {"now": wrong})
     for seconds in (-1, 1e12, "1"):
         with pytest.raises(RefusedError, match=r"400: .*seconds"):
-            shop.control.ask("POST", "clock/advance", {"seconds": seconds})
+            shop.control.request("POST", "clock/advance", {"seconds": seconds})
     assert shop.clock.now() == as_datetime(NEW_YEAR)
 
 

@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "local_control.md"
 
 
 @pytest.mark.slow
-def test_the_examples_do_as_they_say(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_succeed(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) == 12
     with LocalService(seed(data), control=True) as service:
@@ -23,7 +23,7 @@ def test_the_examples_do_as_they_say(data: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv("DATAPIPE_LOCAL_API_KEY", service.api_key)
         namespace: dict[str, Any] = {}
         for number, block in enumerate(blocks):
-            # Each starts where the one before it has left nothing undone.
+            # Run an example after all runs of the previous one have ended.
             while number and any(run["finished_at"] is None for run in service.journal_runs()):
                 pass
             exec(compile(block, f"{PAGE.name}, example {number}", "exec"), namespace)  # noqa: S102 - our own page

@@ -165,7 +165,7 @@ def test_fields_of_responses_are_rewritten(service: LocalService, api: Api) -> N
             "rewrite": {"source_streams.latest_sync.status": "ODD", "source_streams.nowhere.status": 1},
         },
     ])  # fmt: skip
-    # What changes nothing does not count.
+    # A request whose response stays the same does not count.
     assert api.get(f"/elt_stream_runs?elt_stream_id=orders&starting_after={run['id']}")["data"] == []
     seen = api.first(url)
     assert seen is not None
@@ -213,14 +213,14 @@ def test_health_and_the_control_plane_never_fail(service: LocalService, api: Api
     assert api.client.get("/_local/faults").status_code == 200
     with pytest.raises(httpx.RemoteProtocolError):
         api.client.get("/connections")
-    # Whoever has no key learns nothing of it.
+    # Without the key, the response does not reveal the fault.
     assert httpx.get(f"{service.base_url}/connections").status_code == 401
     assert api.client.delete("/_local/faults").status_code == 204
     assert api.client.get("/connections").status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "message"),
     [
         ({"path": "/elt_stream/*/request_run", "drop": True}, "matches no path"),
         ({"path": "/health", "drop": True}, "matches no path"),
@@ -233,11 +233,11 @@ def test_health_and_the_control_plane_never_fail(service: LocalService, api: Api
         ({"status": 100}, "200"),
         ({"status": 500, "times": 0}, "always"),
         ({"status": 500, "skip": -1}, "skip"),
-        ({"drop": True, "body": {}}, "go with status"),
+        ({"drop": True, "body": {}}, "require status"),
         ({"status": 500, "headers": {"a b": "c"}}, "header"),
         ({"status": 500, "headers": {"a": "b\r\nc: d"}}, "header"),
-        ({"status": 500, "headers": {"Content-Length": "1"}}, "own"),
-        ({"rewrite": {"a": 1}, "when": "before"}, "leave out"),
+        ({"status": 500, "headers": {"Content-Length": "1"}}, "the service itself sets"),
+        ({"rewrite": {"a": 1}, "when": "before"}, "omit `when`"),
         ({"malformed": "odd"}, "malformed"),
         ({"explode": True}, "explode"),
         ({"path": "/webhooks/**", "method": "GET", "drop": True}, "takes POST, not GET"),
@@ -246,10 +246,10 @@ def test_health_and_the_control_plane_never_fail(service: LocalService, api: Api
         ({"path": "/authorize/**", "drop": True}, "matches no path"),
     ],
 )
-def test_invalid_rules_are_refused(service: LocalService, api: Api, rule: Json, said: str) -> None:
+def test_invalid_rules_are_refused(service: LocalService, api: Api, rule: Json, message: str) -> None:
     kept = {"path": "/connections", "status": 500}
     service.faults([kept])
-    assert said in api.refused("PUT", "/_local/faults", 400, json=[{"path": "/connections", **rule}])["message"]
+    assert message in api.refused("PUT", "/_local/faults", 400, json=[{"path": "/connections", **rule}])["message"]
     assert api.get("/_local/faults")["data"] == [{**kept, "passed": 0, "acted": 0}]
 
 

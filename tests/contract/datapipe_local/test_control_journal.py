@@ -178,10 +178,10 @@ def test_the_journal_is_exact_after_kills(data: Path) -> None:
         for _ in range(6):
             api = Api(service)
             with ThreadPoolExecutor(3) as pool:
-                asked = [pool.submit(request_until_the_service_is_gone, api) for _ in range(3)]
+                futures = [pool.submit(request_until_the_service_is_gone, api) for _ in range(3)]
                 time.sleep(rng.uniform(0.05, 0.3))
                 service.kill()
-            answered += sum(future.result() for future in asked)
+            answered += sum(future.result() for future in futures)
             service.start()
         api = Api(service)
         deadline = time.monotonic() + 10

@@ -66,7 +66,7 @@ def test_waiting_runs_proceed_after_the_behavior_is_removed(shop: DatapipeLocal)
     shop.api.post("/elt_streams/orders/request_run").raise_for_status()
     shop.api.post("/orchestrations/nightly/request_run").raise_for_status()
     assert polled(shop, "/elt_stream_runs?elt_stream_id=orders", 3) == [None] * 3
-    shop.control.ask("DELETE", "runs")
+    shop.control.request("DELETE", "runs")
     shop.journal.wait_for_runs("orders")
     shop.journal.wait_for_runs("nightly")
 

@@ -25,7 +25,7 @@ def api(service: LocalService) -> Api:
 
 def snapshot(api: Api, stream: str) -> dict[str, Any]:
     streams = api.get("/elt_syncs/shop/status")["source_streams"]
-    return {entry["name"]: entry for entry in streams}[stream]  # type: ignore[no-any-return]
+    return {entry["name"]: entry for entry in streams}[stream]  # type: ignore[no-any-return]  # parsed JSON
 
 
 def test_durations_of_all_resources_and_of_one(service: LocalService, api: Api) -> None:
@@ -94,7 +94,7 @@ def test_chunks_within_an_orchestration(service: LocalService, api: Api) -> None
 @pytest.mark.slow
 def test_an_outcome_survives_a_kill(data: Path) -> None:
     with LocalService(seed(data), control=True) as service:
-        service.runs({"resources": {"orders": {"minimum_duration": 0.4, "outcomes": [{"fail": "Told to."}, {}]}}})
+        service.runs({"resources": {"orders": {"minimum_duration": 0.4, "outcomes": [{"fail": "Forced."}, {}]}}})
         api = Api(service)
         url = api.post(ORDERS)["status_url"]
         run = api.until(url, lambda _: True)
@@ -138,7 +138,7 @@ def test_an_active_run_that_vanishes_still_ends(service: LocalService, api: Api)
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "said"),
+    ("behaviour", "message"),
     [
         ({"resources": {"nope": {}}}, "'nope'"),
         ({"resources": {"export": {"outcomes": [{"chunks": 1}]}}}, "only ELT streams"),
@@ -148,9 +148,9 @@ def test_an_active_run_that_vanishes_still_ends(service: LocalService, api: Api)
         ({"surprise": 1}, "surprise"),
     ],
 )
-def test_invalid_behavior_is_refused(service: LocalService, api: Api, behaviour: Any, said: str) -> None:
+def test_invalid_behavior_is_refused(service: LocalService, api: Api, behaviour: Any, message: str) -> None:
     service.runs({"scheduling_delay": 1})
-    assert said in api.refused("PUT", "/_local/runs", 400, json=behaviour)["message"]
+    assert message in api.refused("PUT", "/_local/runs", 400, json=behaviour)["message"]
     assert api.get("/_local/runs") == {"scheduling_delay": 1, "outcomes_left": {}}
 
 
@@ -192,13 +192,13 @@ def test_a_reset_ends_delayed_requests(service: LocalService, api: Api) -> None:
     service.faults([{"path": ANY_STREAM, "delay": 600}])
     seen: list[str] = []
 
-    def ask() -> None:
+    def request() -> None:
         try:
             api.client.post(ORDERS)
         except httpx.TransportError as error:
             seen.append(type(error).__name__)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=request)
     thread.start()
     wait_for("the request is in the journal", lambda: bool(service.journal_requests(ORDERS)), limit=5, interval=0.01)
     service.reset()
@@ -222,7 +222,7 @@ def test_a_reset_during_a_slow_delivery_is_refused(data: Path, partner: Partner)
         url = api.post("/reverse_etl_syncs/export/request_run")["status_url"]
         wait_for("a record was received", lambda: bool(partner.received), limit=5, interval=0.01)
         assert api.refused("POST", "/_local/reset", 503)["error_code"] == "busy"
-        # It goes on, and is not done twice.
+        # The delivery continues, and no record is sent twice.
         assert api.ended(url)["status"] == "COMPLETED"
         assert len(partner.received) == 1
         service.reset()
@@ -235,7 +235,7 @@ def test_many_resets(service: LocalService, api: Api) -> None:
         api.post("/transforms/table/publish")
         service.reset()
     assert api.run_stream("orders").status == "COMPLETED"
-    assert "stumbled" not in service.log
+    assert "The engine failed in one step" not in service.log
 
 
 def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Pat
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said", "location"),
+    ("wrong", "message", "location"),
     [
         ({"surprise": 1}, "surprise: ", ["surprise"]),
         (
@@ -278,11 +278,11 @@ def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Pat
         ),
     ],
 )
-def test_an_invalid_seed_changes_nothing(api: Api, wrong: Any, said: str, location: list[str | int]) -> None:
+def test_an_invalid_seed_changes_nothing(api: Api, wrong: Any, message: str, location: list[str | int]) -> None:
     before = api.get("/orchestrations")
     answer = api.client.post("/_local/seed", json={"runs": {"minimum_duration": 9}, **wrong})
     refused = answer.json()
     assert (answer.status_code, refused["error_code"], refused["location"]) == (400, "invalid_seed", location)
-    assert refused["message"] == f"{said}{refused['reason']}"
+    assert refused["message"] == f"{message}{refused['reason']}"
     assert api.get("/orchestrations") == before
     assert api.run_stream("orders").status == "COMPLETED"

@@ -42,7 +42,7 @@ def loaded_rows(service: LocalService) -> int:
 
 
 @pytest.mark.parametrize("pattern", ["/webhooks/**", "/webhooks/{id}/orders", "/webhooks/*/*", PATH, "/**"])
-def test_a_webhook_fails_as_often_as_a_rule_says(service: LocalService, pattern: str) -> None:
+def test_a_webhook_fails_as_often_as_its_rule_sets(service: LocalService, pattern: str) -> None:
     service.faults([{"method": "POST", "path": pattern, "status": 503, "times": 2}])
     assert [push(service).status_code for _ in range(3)] == [503, 503, 200]
     assert loaded_rows(service) == 1

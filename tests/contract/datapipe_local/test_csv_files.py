@@ -40,7 +40,7 @@ def put(home: Home, content: str | bytes, file: str = "things.csv") -> None:
 
 
 def loaded(home: Home, columns: str = "*") -> list[tuple[Any, ...]]:
-    return home.rows(f"SELECT {columns} FROM shop.things")  # noqa: S608 - of this module
+    return home.rows(f"SELECT {columns} FROM shop.things")  # noqa: S608 - fixed names of the test
 
 
 class Refused(NamedTuple):

@@ -86,9 +86,9 @@ def test_a_report_is_a_stream(service: LocalService, api: Api, folder: Path) -> 
         assert api.run_stream(stream).status == "FAILED"
     finally:
         (folder / "orders.jsonl").write_text('{"person": 1, "sum": 10}\n{"person": 1, "sum": 2}\n')
-    said = error_of(api, "spend_by_person")
-    assert said.startswith("The query of the custom report 'Spend by Person' failed: ")
-    assert "\n" not in said
+    error = error_of(api, "spend_by_person")
+    assert error.startswith("The query of the custom report 'Spend by Person' failed: ")
+    assert "\n" not in error
 
 
 def test_names_in_queries_ignore_case(api: Api) -> None:
@@ -183,13 +183,13 @@ def test_an_endless_query_ends_with_its_stream(service: LocalService, api: Api) 
     assert api.client.delete(f"/elt_streams/{ids[str(made[0])]}").status_code == 204
     assert api.ended(waiting)["status"] == "COMPLETED"
     assert api.client.delete("/elt_syncs/shop").status_code == 204
-    # Stopping does not wait for such a query either: it is carried on by the next process, or is gone.
+    # A stop does not wait for the query. The next process continues it.
     sync = api.get("/elt_syncs/other")["id"]
     name = report(api, endless, "Endless", sync=sync).source_stream_name
     url = api.post(f"/elt_streams/{streams(api, sync)[str(name)]}/request_run")["status_url"]
     run = api.until(url, lambda run: run["status"] == "RUNNING")
     assert service.stop() == 0
-    assert "could not be broken off" not in service.log
+    assert "could not be interrupted" not in service.log
     service.start()
     assert api.first(url) == run
 

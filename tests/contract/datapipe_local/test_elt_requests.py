@@ -144,7 +144,7 @@ def test_delete_a_sync_with_and_without_tables(service: LocalService, api: Api) 
     api.post("/transforms/count/publish")
     for wrong in ("True", "1", "yes", "", "true,true"):
         query = {"removeDataReferences": wrong}
-        api.refused("DELETE", "/elt_syncs/shop", 400, says="removeDataReferences", params=query)
+        api.refused("DELETE", "/elt_syncs/shop", 400, message="removeDataReferences", params=query)
     api.delete("/elt_syncs/shop", removeDataReferences="true")
     api.delete("/elt_syncs/bare")
     for path in ("/elt_syncs/shop", "/elt_syncs/shop/status", "/elt_streams/people", "/elt_streams/orders"):
@@ -157,7 +157,7 @@ def test_delete_a_sync_with_and_without_tables(service: LocalService, api: Api) 
     assert api.all_pages("/elt_streams") == []
     assert tables_of(service) == {"bare.people": 3}
     # A transform of its tables names the missing schema.
-    api.refused("POST", "/transforms/count/publish", 400, says="shop")
+    api.refused("POST", "/transforms/count/publish", 400, message="shop")
 
 
 def trigger_of(api: Api, stream: str) -> str:
@@ -234,21 +234,21 @@ def test_invalid_run_ids(api: Api) -> None:
 
 
 def test_invalid_source_streams_are_refused(service: LocalService, api: Api) -> None:
-    def refused(*streams: Any, says: str) -> None:
+    def refused(*streams: Any, message: str) -> None:
         body = {"source_streams": streams}
-        api.refused("POST", "/elt_syncs/shop/source_streams", 400, says=says, json=body)
+        api.refused("POST", "/elt_syncs/shop/source_streams", 400, message=message, json=body)
 
     before = api.get("/elt_syncs/shop")
     first = "source_streams.0"
-    for stream, says in (
+    for stream, message in (
         ({"name": "nobody"}, f"{first}.name"),
         ({"name": "peopel"}, "did you mean people?"),
         ({}, f"{first}.name"),
         ({"name": None}, f"{first}.name"),
         ("people", first),
     ):
-        refused(stream, says=says)
-    for options, says in (
+        refused(stream, message=message)
+    for options, message in (
         ({"excluded_columns": ["shoes"]}, f"{first}.excluded_columns"),
         ({"hashed_columns": ["shoes"]}, f"{first}.hashed_columns"),
         ({"incremental_pointer_id": "shoes"}, f"{first}.incremental_pointer_id"),
@@ -259,10 +259,10 @@ def test_invalid_source_streams_are_refused(service: LocalService, api: Api) -> 
         ({"full_sync_always": None}, f"{first}.full_sync_always"),
         ({"colour": "red"}, f"{first}.colour"),
     ):
-        refused({"name": "people", **options}, says=says)
-    refused({"name": "people"}, {"name": "People"}, says="source_streams.1.name")
+        refused({"name": "people", **options}, message=message)
+    refused({"name": "people"}, {"name": "People"}, message="source_streams.1.name")
     # All or nothing.
-    refused({"name": "people", "full_sync_always": True}, {"name": "nobody"}, says="source_streams.1.name")
+    refused({"name": "people", "full_sync_always": True}, {"name": "nobody"}, message="source_streams.1.name")
     invalid: list[Any] = [{"source_streams": None}, {"source_streams": {}}, {"streams": []}]
     for body in invalid:
         api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
@@ -278,7 +278,7 @@ def new_sync(schema: str, **more: Any) -> dict[str, Any]:
 
 def test_maximum_number_of_syncs_of_a_connection(api: Api) -> None:
     ids = [api.post("/elt_syncs", new_sync(f"s{number}"), status=201)["id"] for number in range(ROOM)]
-    api.refused("POST", "/elt_syncs", 409, code="sync_limit_reached", says="connection_id", json=new_sync("more"))
+    api.refused("POST", "/elt_syncs", 409, code="sync_limit_reached", message="connection_id", json=new_sync("more"))
     # Other connections are not affected, and a deletion makes room.
     api.post("/elt_syncs", new_sync("more", connection_id="lost"), status=201)
     api.delete(f"/elt_syncs/{ids[0]}")
@@ -295,7 +295,7 @@ def test_conflict_with_a_scheduled_or_running_stream(service: LocalService, api:
     run = api.until(url, lambda _: True)
     assert api.refused("POST", path, 409, code="run_already_active")["active_run_id"] == run["id"]
     api.ended(url)
-    # A finished run is no conflict, nor is a run of another stream.
+    # Neither a finished run nor a run of another stream is a conflict.
     api.post(path)
     api.post("/elt_streams/orders/request_run")
 

@@ -96,11 +96,11 @@ def test_a_sync_is_created_with_streams_and_run(service: LocalService, api: Api)
     assert (sync.enabled, sync.status, sync.sync_interval, sync.config) == (True, "NOT_STARTED", CRON, settings)
     assert (made["start_date"], sync.source_streams) == ("2026-02-28T00:00:00.000Z", ())
     streams = add(api, sync.id, {"name": "weekly_sales"}, {"name": "People", "excluded_columns": ["NAME"]})
-    # A stream is called as the source calls it.
+    # Streams have the names of the source.
     assert set(streams) == {"weekly_sales", "people"}
     assert api.run_stream(streams["people"]).rows_synced == 2
     assert api.run_stream(streams["weekly_sales"]).rows_synced == 1
-    # Changed later on: from the next run.
+    # Changed options apply to the next run.
     assert add(api, sync.id, {"name": "people", "excluded_columns": [], "hashed_columns": ["email"]}) == {}
     service.stop()
     assert rows_in(service, "new.people") == [(1, "ada@example.com"), (2, None)]
@@ -131,8 +131,8 @@ def test_invalid_syncs_are_refused(api: Api) -> None:
         (wanted(shoes=1), "shoes"),
     )
     for body, named in refused:
-        said = api.refused("POST", "/elt_syncs", 400, json=body)
-        assert named in said["message"], said
+        refusal = api.refused("POST", "/elt_syncs", 400, json=body)
+        assert named in refusal["message"], refusal
     for content in (b'{"connection_id": "data", "elt_settings": {"a": 1e400}}', b'"\\ud800"', b"[" * 100_000, b"{"):
         api.refused("POST", "/elt_syncs", 400, content=content, headers={"content-type": "application/json"})
     half = b'{"connection_id":"data","destination_schema_name":"h","sync_interval":"0 0 * * *","elt_settings":%b}'
@@ -161,7 +161,7 @@ def test_a_sync_is_changed(api: Api) -> None:
 
 def test_available_streams_are_those_of_the_source(api: Api, folder: Path) -> None:
     there = available(api, "shop")
-    # `people.csv` is a stream already, by another name.
+    # `people.csv` is already a stream with another name.
     assert set(there) == {"below", "deep", "gone", "staff", "weekly_sales", "\u65e5\u672c.csv"}
     assert {name for name, one in there.items() if one.retired} == {"gone"}
     assert there["gone"].retirement_details is not None
@@ -173,7 +173,7 @@ def test_available_streams_are_those_of_the_source(api: Api, folder: Path) -> No
         (folder / "gone.csv").unlink()
     body: dict[str, Any] = {"source_streams": [{"name": "\u65e5\u672c.csv"}]}
     assert "source_streams.0.name" in api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)["message"]
-    # What is retired can still be changed, as far as no column has to be looked at.
+    # A retired stream can be changed if the change needs no columns of the source.
     assert add(api, "shop", {"name": "gone", "full_sync_always": True}) == {}
     body = {"source_streams": [{"name": "gone", "excluded_columns": ["a"]}]}
     assert "gone.csv" in api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)["message"]
@@ -196,8 +196,8 @@ def test_load_options_of_the_seed(service: LocalService, api: Api) -> None:
 def test_a_stream_cannot_have_the_place_of_a_transform(api: Api) -> None:
     sync = api.post("/elt_syncs", wanted("taken"), status=201)["id"]
     body = {"source_streams": [{"name": "weekly_sales"}, {"name": "people"}]}
-    said = api.refused("POST", f"/elt_syncs/{sync}/source_streams", 400, json=body)
-    assert "source_streams.1.name" in said["message"]
+    refusal = api.refused("POST", f"/elt_syncs/{sync}/source_streams", 400, json=body)
+    assert "source_streams.1.name" in refusal["message"]
     assert api.get(f"/elt_syncs/{sync}")["source_streams"] == []
 
 
@@ -227,7 +227,7 @@ def test_a_sync_is_deleted_during_its_runs(service: LocalService, api: Api, with
     query = {"removeDataReferences": "true"} if with_tables else {}
     assert api.client.delete("/elt_syncs/shop", params=query).status_code == 204
     api.refused("GET", f"/elt_stream_runs/{run['id']}", 404)
-    # The orchestration run does not wait for what is not there any more.
+    # The orchestration run does not wait for the deleted stream.
     assert api.ended(f"/orchestration_runs/{orchestrated['id']}")["status"] in {"FAILED", "CANCELED"}
     # The same names can be used at once.
     sync = api.post("/elt_syncs", wanted("shop"), status=201)["id"]

@@ -22,7 +22,7 @@ SIZES = [SLICE] * 4 + [ROWS - 4 * SLICE]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    duckdb.execute(f"COPY (SELECT range AS id, 'n' || range AS name FROM range({ROWS})) TO '{tmp_path / 'big.csv'}'")  # noqa: S608
+    duckdb.execute(f"COPY (SELECT range AS id, 'n' || range AS name FROM range({ROWS})) TO '{tmp_path / 'big.csv'}'")  # noqa: S608 - a number, and a path of the test
     (tmp_path / "small.csv").write_text("a\n1\n2\n")
     return tmp_path
 
@@ -58,16 +58,16 @@ def check_whole(runs: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_slices_follow_one_another(folder: Path) -> None:
+def test_slices_are_consecutive_runs(folder: Path) -> None:
     with LocalService(seed(folder, SLICE, minimum_duration=0.15), control=True) as service:
         api = Api(service)
         url = api.post("/elt_streams/big/request_run")["status_url"]
         first = api.until(url, lambda run: run["status"] == "CHUNK_COMPLETED")
-        # The table is there, and can be named, while the load goes on; another run cannot be asked for.
+        # The table exists during the load. Another run of the stream cannot be requested.
         api.post("/transforms/n/publish")
         api.refused("POST", "/elt_streams/big/request_run", 409)
         api.post("/elt_streams/big/request_full_refresh", status=204)
-        # Of the source as it was.
+        # The load continues with the previous content of the source.
         (folder / "big.csv").write_text("id,name\n" + "1,other\n" * (SLICE + 1))
         runs = wait_for_the_whole(api)
         check_whole(runs)
@@ -75,7 +75,7 @@ def test_slices_follow_one_another(folder: Path) -> None:
         assert {run["trigger"] for run in service.journal_runs("big")} == {"request", "continuation"}
         latest = api.get("/elt_syncs/shop/status")["source_streams"][0]["latest_sync"]
         assert (latest["status"], latest["full_sync_trigger"]) == ("COMPLETED", "INITIAL_SYNC")
-        # What was asked for meanwhile is the next run's, which is no first load: it takes more than a slice at once.
+        # The next run does the requested full refresh. It is not a first load, and therefore has no slices.
         run = api.run_stream("big")
         assert (run.status, run.rows_synced) == ("COMPLETED", SLICE + 1)
         latest = api.get("/elt_syncs/shop/status")["source_streams"][0]["latest_sync"]
@@ -101,12 +101,12 @@ def test_a_load_in_slices_is_exact_after_every_kill(folder: Path) -> None:
             there = tables_in(service).get("shop.big", 0)
             seen.add(there)
             assert there in {0, *(sum(SIZES[: number + 1]) for number in range(len(SIZES)))}
-            # What a run says that it has added is there.
+            # The table has all rows that runs reported.
             assert there >= noted
             service.start()
             if there == ROWS:
                 break
-        # It was killed in the middle of it.
+        # At least one kill interrupted the load.
         assert len(seen) > 1
         check_whole(wait_for_the_whole(api))
         service.kill()

@@ -114,7 +114,7 @@ def eventually(condition: Callable[[], object]) -> None:
 
 def writes_succeed(service: ServiceOnDisk) -> bool:
     answer = httpx.put(f"{service.base_url}/_local/faults", json=[], headers=service.headers)
-    # The last of these lines counts: others may be missing, as the log is a file, too.
+    # Only the last of these lines counts: the log is also a file, so other lines can be missing.
     return answer.is_success and service.log.rfind("Cannot write the state") <= service.log.rfind("written again")
 
 
@@ -175,7 +175,7 @@ def test_webhook_rows_are_stored_exactly_if_acknowledged(service: ServiceOnDisk,
 @pytest.mark.slow
 def test_reads_are_answered_with_the_control_plane(service: ServiceOnDisk, api: Api) -> None:
     exhaust(service, api)
-    # More than fit into what SQLite has left, if they were noted.
+    # More requests than the free pages of SQLite could hold if the journal recorded them.
     for _ in range(40):
         for path in READS:
             assert api.client.get(path).status_code == 200, path
@@ -201,11 +201,11 @@ def test_outage_is_logged_once_and_its_end_once(service: ServiceOnDisk, api: Api
     home = service.disk.path / "home"
     beginning = (
         f"Cannot write the state: {NO_ROOM} in {home}: make room there. Until then runs and schedules wait, and"
-        " requests that change something are answered with 507"
+        " requests that change something get status 507"
     )
     assert [line.partition(": ")[2] for line in service.log[begin:].splitlines()] == [
         beginning,
-        f"The state in {home} can be written again: runs and schedules go on",
+        f"The state in {home} can be written again: runs and schedules continue",
     ]
     assert push(api, 1, LARGE) == 200
 
@@ -226,7 +226,7 @@ def test_load_without_room_fails_at_once(service: ServiceOnDisk, api: Api, strea
 def test_load_that_fills_the_disk_fails_once_there_is_room(service: ServiceOnDisk, api: Api) -> None:
     assert api.run_stream("small").rows_synced == 2
     begin = len(service.log)
-    # What the run notes at its beginning finds room, and then the load takes all of it.
+    # There is room for the record of the run, and then the load fills the disk.
     service.disk.fill(leave=MEGABYTE)
     url = api.post("/elt_streams/big/request_run")["status_url"]
     eventually(lambda: "of big failed" in service.log[begin:])

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 
-#: IDs that name nothing, and try to lead somewhere else.
+#: Unknown IDs that try to reach other paths.
 TRICKS = [
     *(
         "nope",
@@ -157,7 +157,7 @@ def send(client: httpx.Client, operation: Operation, **changed: Any) -> httpx.Re
     return answer
 
 
-def test_a_wrong_key_opens_nothing(service: LocalService, operations: list[Operation]) -> None:
+def test_a_wrong_key_is_refused_everywhere(service: LocalService, operations: list[Operation]) -> None:
     with httpx.Client(base_url=service.base_url, timeout=30, trust_env=False) as client:
         for operation in operations:
             for key in [*KEYS, [(b"x-api-key", service.api_key.encode()), (b"x-api-key", b"other")]]:
@@ -165,16 +165,16 @@ def test_a_wrong_key_opens_nothing(service: LocalService, operations: list[Opera
                 assert (answer.status_code, answer.json()["error_code"]) == (401, "unauthorized"), operation.path
 
 
-def test_path_tricks_lead_nowhere(client: httpx.Client, operations: list[Operation]) -> None:
+def test_manipulated_paths_reach_no_resource(client: httpx.Client, operations: list[Operation]) -> None:
     for operation in with_ids(operations):
         for trick in TRICKS:
             answer = send(client, operation, path=operation.path_of(trick))
-            # A dot segment is taken out by the client: it then asks for something else.
+            # The client removes dot segments, and then requests another path.
             if trick not in {"..", ".", "%2e%2e"}:
                 assert answer.status_code in {400, 404}, (operation, trick, answer.text)
 
 
-def test_ids_of_other_resources_name_nothing(client: httpx.Client, operations: list[Operation]) -> None:
+def test_ids_of_other_resources_are_not_found(client: httpx.Client, operations: list[Operation]) -> None:
     own = {
         "connections": "data",
         "elt_streams": "people",
@@ -192,9 +192,9 @@ def test_ids_of_other_resources_name_nothing(client: httpx.Client, operations: l
 
 def test_queries_are_strict(client: httpx.Client, operations: list[Operation]) -> None:
     for operation in operations:
-        said = send(client, operation, params={**operation.query, "surprise": "1"})
-        assert said.status_code == 400, operation
-        assert "surprise" in said.json()["message"], operation
+        response = send(client, operation, params={**operation.query, "surprise": "1"})
+        assert response.status_code == 400, operation
+        assert "surprise" in response.json()["message"], operation
         for parameter in operation.described.get("parameters", []):
             if parameter["in"] == "query":
                 name = parameter["name"]
@@ -204,7 +204,7 @@ def test_queries_are_strict(client: httpx.Client, operations: list[Operation]) -
                 assert twice.status_code == 400, (operation, name)
 
 
-def test_bodies_that_are_no_json_are_refused(client: httpx.Client, operations: list[Operation]) -> None:
+def test_bodies_other_than_json_are_refused(client: httpx.Client, operations: list[Operation]) -> None:
     for operation in operations:
         if operation.body is None:
             continue
@@ -213,12 +213,12 @@ def test_bodies_that_are_no_json_are_refused(client: httpx.Client, operations: l
                 assert send(client, operation, content=content).status_code == 400, (operation, content[:50])
         for body in OTHER_SHAPES:
             assert send(client, operation, json=body).status_code == 400, (operation, body)
-        said = send(client, operation, json={**operation.body, "surprise": 1})
-        assert said.status_code == 400, operation
-        assert "surprise" in said.json()["message"], operation
+        response = send(client, operation, json={**operation.body, "surprise": 1})
+        assert response.status_code == 400, operation
+        assert "surprise" in response.json()["message"], operation
 
 
-def test_bodies_of_the_right_shape_can_not_break_it(
+def test_unusual_values_cause_no_server_error(
     client: httpx.Client, document: Json, operations: list[Operation]
 ) -> None:
     nested: Any = {}

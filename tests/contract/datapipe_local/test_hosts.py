@@ -109,9 +109,9 @@ def test_foreign_page_cannot_push_records(service: LocalService) -> None:
     # Requests without a preflight have other media types. A preflight is refused.
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
         assert httpx.post(path, content=b"{}", headers={**origin, "content-type": kind}).status_code == 415
-    asked = {**origin, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    preflight = {**origin, "access-control-request-method": "POST", "access-control-request-headers": "content-type"}
     for url in (path, f"{service.base_url}/elt_streams/people/request_run"):
-        answer = httpx.options(url, headers=asked)
+        answer = httpx.options(url, headers=preflight)
         assert answer.is_error
         assert not [name for name in answer.headers if name.startswith("access-control")]
     # With a foreign name that resolves to the service, the page has the same origin.

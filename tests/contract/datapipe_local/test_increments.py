@@ -61,7 +61,7 @@ def test_changed_columns_lose_no_row(home: Home) -> None:
     home.write("people", {"id": 4, "at": 4, "i": [1], "s": [2], "n": 4})
     home.run("people")
     columns = "id, gone, i, big, s, CAST(t AS VARCHAR) AS t, n, new"
-    found = home.rows(f"SELECT {columns} FROM {{{{raw.shop.people}}}}")  # noqa: S608 - the test's own
+    found = home.rows(f"SELECT {columns} FROM {{{{raw.shop.people}}}}")  # noqa: S608 - fixed names of the test
     assert found == [
         (1, "x", "7.0", str(big), '{"a":1,"b":null}', "2026-01-02", None, None),
         (2, None, "1.5", "0.5", '{"a":null,"b":"y"}', "soon", 3, True),
@@ -117,7 +117,7 @@ def test_changed_cursor_type_forces_full_load_unless_protected(home: Home) -> No
         home.write(name, {"id": 2, "at": "9 o'clock"})
     assert home.run("open") == (1, "FULL", "SCHEMA_CHANGE")
     assert home.failure("closed").startswith(
-        "shop.closed is protected from being loaded anew, which is needed: the pointer 'at' was "
+        "shop.closed needs a full refresh, and is protected from it: the pointer 'at' was "
     )
     assert home.rows("FROM {{raw.shop.closed}}") == [(1, 10)]
     # Without the cursor column, there is no way to select new rows.
@@ -204,7 +204,7 @@ def test_invalid_options_are_refused(home: Home) -> None:
     home.seed({"name": "people", **MERGED}, {"name": "people_history"})
     home.write("people", {"id": 1, "at": 1, "tags": ["t"]})
     home.run("people")
-    for option, value, says in (
+    for option, value, message in (
         ("hashed_columns", ["at"], "'at' is the incremental pointer"),
         ("excluded_columns", ["AT"], "'at' is the incremental pointer"),
         ("enabled_history_table", True, "shop.people_history is the place of"),
@@ -212,7 +212,7 @@ def test_invalid_options_are_refused(home: Home) -> None:
     ):
         body = {"source_streams": [{"name": "people", option: value}]}
         refused = home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
-        assert refused["message"].startswith(f"source_streams.0.{option}: {says}")
+        assert refused["message"].startswith(f"source_streams.0.{option}: {message}")
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ def test_load_killed_before_its_end_is_not_repeated(home: Home) -> None:
         # The state of a process that is killed after the commit of the rows and before that of the run.
         newest = "SELECT max(seq) FROM elt_stream_runs GROUP BY elt_stream_id"
         state.execute(
-            "UPDATE elt_stream_runs SET status = 'RUNNING', finished_at = NULL, rows_synced = NULL"  # noqa: S608 - ours
+            "UPDATE elt_stream_runs SET status = 'RUNNING', finished_at = NULL, rows_synced = NULL"  # noqa: S608 - fixed names of the test
             f" WHERE seq IN ({newest})"
         )
         state.execute(

@@ -204,8 +204,8 @@ def test_media_types(sender: httpx.Client) -> None:
         *("application/", "application/json; charset=utf-16", "application/json; charset=latin1"),
         "application/json, text/plain",
     ):
-        said = push(sender, EVENTS, {}, 415, headers={"content-type": kind})
-        assert said["error_code"] == "unsupported_media_type", kind
+        refusal = push(sender, EVENTS, {}, 415, headers={"content-type": kind})
+        assert refusal["error_code"] == "unsupported_media_type", kind
     push(sender, EVENTS, {}, 415, headers={"content-encoding": "gzip"})
     assert sender.post(EVENTS, content=b"{}").status_code == 415
     twice = [("content-type", "application/json"), ("content-type", "text/plain")]
@@ -226,8 +226,8 @@ def test_size_limit(api: Api, sender: httpx.Client) -> None:
         yield from (whole[start : start + 999] for start in range(0, size, 999))
 
     assert sender.post(EVENTS, content=parts(LIMIT), headers=JSON).json() == {"accepted": 1}
-    said = sender.post(EVENTS, content=parts(LIMIT + 1), headers=JSON)
-    assert (said.status_code, said.json()["error_code"]) == (413, "payload_too_large")
+    response = sender.post(EVENTS, content=parts(LIMIT + 1), headers=JSON)
+    assert (response.status_code, response.json()["error_code"]) == (413, "payload_too_large")
     assert api.run_stream("open.events").rows_synced == 3
 
 
@@ -280,12 +280,12 @@ def test_credentials(sender: httpx.Client, way: str, header: str, right: list[st
     twice = _as_bytes([(header, right[0]), (header, right[0])])
     answers.append(sender.post(path, content=b"{}", headers=twice))
     assert {answer.status_code for answer in answers} == {401}
-    # No response tells what was wrong.
+    # All responses are equal, so that none reveals the reason.
     assert len({answer.text for answer in answers}) == 1
     assert {answer.headers.get("www-authenticate") for answer in answers} == {
         'Basic realm="webhook", charset="UTF-8"' if way == "basic" else None
     }
-    # Nor anything about the body, its type or size.
+    # Nor do they depend on the body, its type or its size.
     assert sender.post(path, content=b"x" * (LIMIT + 1)).status_code == 401
 
 
@@ -293,7 +293,7 @@ def _as_bytes(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in [*JSON.items(), *headers]]
 
 
-def test_api_key_is_no_credential_of_a_webhook(api: Api) -> None:
+def test_api_key_does_not_authenticate_webhooks(api: Api) -> None:
     for way in ("basic", "token", "hmac"):
         assert api.client.post(f"/webhooks/{way}/events", json={}).status_code == 401
 
@@ -313,8 +313,8 @@ def test_signature_of_canonical_json(sender: httpx.Client) -> None:
     for body in NOT_CANONICAL:
         canonical = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":")).encode()
         for signed in (body, canonical):
-            said = push(sender, HOOK, body, 401, headers={"x-signature": signature(signed)})
-            assert said["error_code"] == "unauthorized"
+            refusal = push(sender, HOOK, body, 401, headers={"x-signature": signature(signed)})
+            assert refusal["error_code"] == "unauthorized"
         push(sender, HOOK, canonical, headers={"x-signature": signature(canonical)})
 
 
@@ -334,7 +334,7 @@ def test_invalid_signatures_are_refused(api: Api, sender: httpx.Client) -> None:
     assert api.run_stream("hmac.events").rows_synced == 0
 
 
-def test_the_example_of_the_documentation_is_let_in(controlled: LocalService, api: Api) -> None:
+def test_the_example_of_the_documentation_is_accepted(controlled: LocalService, api: Api) -> None:
     (block,) = [
         one.text for one in blocks() if one.page == "docs/local.md" and one.first_line.startswith("import hashlib")
     ]
@@ -346,7 +346,7 @@ def test_the_example_of_the_documentation_is_let_in(controlled: LocalService, ap
         .replace("/webhooks/hooks/orders", HOOK)
         .replace('b"the secret"', f"{SECRET!r}.encode()")
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own docs
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - an example of our docs
     assert done.stdout == "{'accepted': 2}\n"
     assert api.run_stream("hmac.events").rows_synced == 2
 
@@ -369,8 +369,8 @@ def test_unknown_paths(controlled: LocalService, path: str) -> None:
             f"POST /webhooks/{escaped} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
             "content-length: 2\r\nconnection: close\r\n\r\n{}".encode()
         )
-        said = b"".join(iter(lambda: line.recv(65536), b""))
-    head, _, body = said.partition(b"\r\n\r\n")
+        received = b"".join(iter(lambda: line.recv(65536), b""))
+    head, _, body = received.partition(b"\r\n\r\n")
     assert head.split()[1] == b"404"
     assert json.loads(body)["error_code"] == "not_found"
 

@@ -19,7 +19,7 @@ NUMBER = 5
 MANY = 11
 #: Not in the order of the alphabet.
 NAMES = ["m", "B", "z", "a", "K", *"PQRSTU"]
-#: The lists, the query that each needs, and what their entries are sorted by.
+#: The lists, their required queries, and the sort keys of their entries.
 ORDERS = {
     "/connections": ({}, "created_at"),
     "/elt_streams": ({}, "created_at"),
@@ -151,4 +151,4 @@ def test_page_size_is_from_1_to_100(api: Api) -> None:
         address = row.path.replace("{id}", IDS.get(row.path, ""))
         query = {name: required[name] for name, needed in row.query.items() if needed}
         for wrong in (*NO_SIZES, ["1", "2"]):
-            api.refused("GET", address, 400, says="limit", params={**query, "limit": wrong})
+            api.refused("GET", address, 400, message="limit", params={**query, "limit": wrong})

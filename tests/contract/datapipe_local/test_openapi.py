@@ -18,10 +18,10 @@ from tests.support.local_service import LocalService
 
 HERE = Path(__file__).parent / "openapi"
 REPOSITORY = Path(__file__).parents[3]
-#: What the tables of the interface ask of schemathesis in all, and for each of the operations.
+#: Minimum number of generated requests in total, and number for each operation.
 EXAMPLES = 2000
 EXAMPLES_EACH = 10
-#: Fields that the descriptions of the interface name, and its schemas do not.
+#: Fields that only the descriptions of the interface contain, not its schemas.
 BEYOND = {
     "EltStreamDto": {"sync_interval"},
     "OrchestrationDto": {"cron_schedule"},
@@ -30,7 +30,7 @@ BEYOND = {
     "TransformCreateRequest": {"cron_expression"},
     "TransformUpdateRequest": {"cron_expression"},
 }
-#: Schemas of the interface that have another name in the document: the same thing has one name here.
+#: Schemas with other names in the document, which has one name for each concept.
 NAMES = {
     "AvailableReferenceDto": "TransformParameterDto",
     "AvailableReferencesResponseDto": "ListDto_TransformParameterDto_",
@@ -66,9 +66,9 @@ NAMES = {
     "UpdateReverseEtlSyncRequestDto": "ReverseEtlSyncUpdateRequest",
 }
 
-#: Optional fields that this service has nothing to say in.
+#: Optional fields that this service never sends.
 NEVER_SENT = {"IntegrationDto": {"min_required_plan"}}
-#: Lists that have pages have them by these, also where the interface does not say so.
+#: Parameters of lists with pages, also if the interface does not declare them.
 OF_A_PAGE = {"starting_after": False, "limit": False}
 
 Json = dict[str, Any]
@@ -76,7 +76,7 @@ Json = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def document(controlled: LocalService) -> Json:
-    # Without a key: what the service can do is no secret.
+    # The document is public.
     answer = httpx.get(f"{controlled.base_url}/openapi.json", trust_env=False).raise_for_status()
     document: Json = answer.json()
     return document
@@ -110,7 +110,7 @@ def test_document_contains_each_endpoint(document: Json, row: Row) -> None:
     assert query == row.query | (OF_A_PAGE if row.success == "page" else {})
     assert ("requestBody" in operation) or row.body == "none"
     assert {str(status) for status in row.errors} <= operation["responses"].keys()
-    # What every route can answer.
+    # Every route can respond with these.
     assert {"400", "401"} <= operation["responses"].keys()
     success = [status for status in operation["responses"] if status.startswith("2")]
     assert len(success) == 1
@@ -160,12 +160,12 @@ def test_schemathesis_finds_no_violation(controlled: LocalService, tmp_path: Pat
         *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(HERE / "schemathesis.toml")),
         *("run", f"{controlled.base_url}/openapi.json", "-H", f"x-api-key: {controlled.api_key}"),
         *("--checks", "all", "--max-examples", str(EXAMPLES_EACH), "--generation-database", "none", "--no-color"),
-        # The same each time, as far as ids are: what it finds has to be this change's.
+        # A fixed seed, so that a new finding comes from a change of the code.
         *("--seed", "6"),
         *("--report", "json", "--report-json-path", str(report)),
     ]
     environment = {**os.environ, "SCHEMATHESIS_HOOKS": "tests.contract.datapipe_local.openapi.hooks"}
-    done = subprocess.run(  # noqa: S603 - our own command
+    done = subprocess.run(  # noqa: S603 - the program of this project
         command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-2_000:]

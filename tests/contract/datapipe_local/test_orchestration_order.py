@@ -105,7 +105,7 @@ def parts(service: LocalService, run_id: str) -> dict[str, dict[str, Any]]:
     return {run["resource_id"]: run for run in runs}
 
 
-def test_parts_wait_for_nothing_that_they_do_not_need(service: LocalService, api: Api) -> None:
+def test_independent_parts_do_not_wait(service: LocalService, api: Api) -> None:
     # Longer than this test can take: parts that finish have not waited for this stream.
     service.runs({"resources": {"slow": {"minimum_duration": 600}}})
     run_id = api.post("/orchestrations/nightly/request_run")["id"]
@@ -146,7 +146,7 @@ def test_failure_stops_only_the_dependents(service: LocalService, api: Api) -> N
     assert api.run_orchestration("nightly").status == "COMPLETED"
 
 
-def test_stream_with_its_own_schedule_is_no_part(service: LocalService, api: Api) -> None:
+def test_stream_with_its_own_schedule_is_not_a_part(service: LocalService, api: Api) -> None:
     api.post("/elt_streams/fast/set_sync_interval", {"sync_interval": "0 5 * * *"})
     run = api.run_orchestration("nightly")
     assert run.status == "COMPLETED"

@@ -26,7 +26,7 @@ def mode(path: Path) -> int:
 
 
 def run_with_umask(umask: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own program
+    return subprocess.run(  # noqa: S603 - the program of this project
         [sys.executable, "-m", "datapipe_local", *map(str, arguments)],
         umask=umask,
         capture_output=True,
@@ -72,7 +72,7 @@ def test_init_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
 
 
-def test_init_accepts_what_an_interrupted_init_left(tmp_path: Path) -> None:
+def test_init_completes_an_interrupted_init(tmp_path: Path) -> None:
     for name in ("api_key.new", "lock", "state.sqlite-wal"):
         (tmp_path / name).touch()
     (tmp_path / "scratch").mkdir()

@@ -110,7 +110,7 @@ def environment(project: Path) -> Mapping[str, str]:
 @pytest.mark.parametrize(("options", "services"), [([], 1), (["-n", "2", "--dist", "each"], 2)], ids=["alone", "xdist"])
 def test_each_test_has_its_own_seed_and_rows(project: Path, options: list[str], services: int) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(project), str(project), *options]
-    done = subprocess.run(  # noqa: S603 - our own program
+    done = subprocess.run(  # noqa: S603 - the program of this project
         command, env=environment(project), cwd=project, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -132,7 +132,7 @@ def test_service_ends_with_a_killed_test_process(project: Path) -> None:
         "    time.sleep(600)\n"
     )
     command = [sys.executable, "-m", "pytest", "--rootdir", str(project), str(project)]
-    with subprocess.Popen(command, env=environment(project), cwd=project, stdout=subprocess.DEVNULL) as tests:  # noqa: S603 - our own
+    with subprocess.Popen(command, env=environment(project), cwd=project, stdout=subprocess.DEVNULL) as tests:  # noqa: S603 - the program of this project
         try:
             wait_for("the service is there", pid_file.exists, limit=60)
             pid = int(pid_file.read_text())
@@ -221,7 +221,7 @@ def test_plugin_imports_nothing() -> None:
         "import json, sys, pytest\nbefore = set(sys.modules)\nimport datapipe_local.testing.plugin\n"
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - the program of this project
     own = ("datapipe_local", "datapipe_local.testing", "datapipe_local.testing.plugin")
     assert json.loads(done.stdout) == sorted(own)
 
@@ -244,8 +244,8 @@ def test_assertions_about_requested_runs(shop: DatapipeLocal) -> None:
     assert shop.journal.assert_one_run("orders", status="COMPLETED", trigger="request")["seq"] == run["seq"]
     assert shop.journal.assert_runs("people", 0) == []
     assert shop.journal.assert_runs("orders", 0, status="FAILED") == []
-    (asked,) = shop.journal.assert_requests("/elt_streams/*/request_run", method="POST")
-    assert asked["seq"] == run["request"]
+    (request,) = shop.journal.assert_requests("/elt_streams/*/request_run", method="POST")
+    assert request["seq"] == run["request"]
 
 
 def test_failed_assertions_list_runs_and_requests(shop: DatapipeLocal) -> None:
@@ -259,8 +259,8 @@ def test_failed_assertions_list_runs_and_requests(shop: DatapipeLocal) -> None:
     assert re.fullmatch(
         rf"""Expected exactly 1 run of 'people', and there were none.
 Runs:
-  transform view: completed, by seed, asked for {time}, ended {time}
-  elt_stream orders: COMPLETED, by request (?P<seq>\d+), asked for {time}, ended {time}
+  transform view: completed, by seed, requested {time}, ended {time}
+  elt_stream orders: COMPLETED, by request (?P<seq>\d+), requested {time}, ended {time}
 Requests:
   \d+: POST /elt_streams/people/request_run: 503 \(fault: status\)
   (?P=seq): POST /elt_streams/orders/request_run: 200""",
@@ -283,7 +283,7 @@ Requests:
 
 def test_unknown_ids_and_paths_are_errors_of_journal_assertions(shop: DatapipeLocal) -> None:
     assert shop.journal.assert_runs("people", 0) == []
-    with pytest.raises(LookupError, match="Nothing has the id 'poeple'"):
+    with pytest.raises(LookupError, match="No resource has the ID 'poeple'"):
         shop.journal.assert_runs("poeple", 0)
     with pytest.raises(RefusedError, match=r"'/elt_stream/\*/request_run' matches no path of the interface"):
         shop.journal.assert_requests("/elt_stream/*/request_run", 0)
@@ -306,8 +306,8 @@ def test_behavior_of_runs(shop: DatapipeLocal) -> None:
     request_run(shop, "elt_streams/orders")
     (failed,) = shop.journal.wait_for_runs("orders")
     assert failed["status"] == "FAILED"
-    said = shop.control.ask("GET", "runs")
-    assert said["resources"]["people"] == {"minimum_duration": 0.1}
+    overrides = shop.control.request("GET", "runs")
+    assert overrides["resources"]["people"] == {"minimum_duration": 0.1}
     shop.runs(minimum_duration=0.2)
-    said = shop.control.ask("GET", "runs")
-    assert (said["minimum_duration"], said["resources"]["people"]) == (0.2, {"minimum_duration": 0.1})
+    overrides = shop.control.request("GET", "runs")
+    assert (overrides["minimum_duration"], overrides["resources"]["people"]) == (0.2, {"minimum_duration": 0.1})

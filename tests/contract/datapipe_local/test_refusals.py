@@ -142,7 +142,7 @@ def test_invalid_cron_expressions(api: Api) -> None:
             ("DELETE", "/orchestrations/nightly", "cron_schedule", {"params": {"cron_schedule": wrong}}),
             ("DELETE", "/transforms/table/orchestration", "cron_expression", {"params": {"cron_expression": wrong}}),
         ):
-            api.refused(method, path, 400, code="invalid_cron_expression", says=f"{field}: ", **request)
+            api.refused(method, path, 400, code="invalid_cron_expression", message=f"{field}: ", **request)
     # Required, except for transforms.
     for body in (None, {}, {"sync_interval": None}, {"sync_interval": 5}, {"cron": "0 0 * * *"}):
         api.refused("POST", "/elt_streams/orders/set_sync_interval", 400, json=body)
@@ -157,10 +157,10 @@ def test_invalid_cron_expressions(api: Api) -> None:
 
 STREAMS = "/elt_syncs/shop/source_streams"
 MESSAGES: list[tuple[str, Any, str]] = [
-    ("/orchestrations", {"name": "a"}, "cron_schedule: it is missing: give it."),
+    ("/orchestrations", {"name": "a"}, "cron_schedule: the field is required."),
     ("/orchestrations", {"name": "a", "cron_schedule": "0 0 * * *", "zz": 1},
-     "zz: there is no such field: leave it out."),
-    ("/orchestrations", {"name": 1, "cron_schedule": "0 0 * * *"}, "name: it has the wrong type: give a text."),
+     "zz: unknown field: remove it."),
+    ("/orchestrations", {"name": 1, "cron_schedule": "0 0 * * *"}, "name: it has the wrong type: give a string."),
     ("/orchestrations", [], "body: it has the wrong type: give an object."),
     ("/elt_syncs/shop", {"elt_settings": []}, "elt_settings: it has the wrong type: give an object."),
     (STREAMS, {"source_streams": {}}, "source_streams: it has the wrong type: give an array."),
@@ -172,12 +172,12 @@ MESSAGES: list[tuple[str, Any, str]] = [
 ]  # fmt: skip
 JSON = {"content-type": "application/json"}
 NO_JSON: list[tuple[bytes, dict[str, str], str]] = [
-    (b"", {}, "body: it is missing: give it."),
-    (b'{"name": }', JSON, "body: it is no JSON, from character 9 on: send JSON."),
+    (b"", {}, "body: the field is required."),
+    (b'{"name": }', JSON, "body: it is not valid JSON from character 9 on: send JSON."),
     (b"\xff", JSON, "body: it cannot be read: send JSON in UTF-8."),
-    (b"{}", {}, "Content-Type: the body is not said to be JSON: send it as application/json."),
+    (b"{}", {}, "Content-Type: send the body as application/json."),
     (b"{}", {"content-type": "text/plain"},
-     "Content-Type: the body is not said to be JSON: send it as application/json."),
+     "Content-Type: send the body as application/json."),
 ]  # fmt: skip
 
 
@@ -186,10 +186,10 @@ def test_messages_name_the_field_and_the_fix(api: Api) -> None:
         refused = api.refused("POST", path, 400, code="invalid_request", content=json.dumps(body), headers=JSON)
         assert refused["message"] == message
     refused = api.refused("GET", "/elt_stream_runs", 400, code="invalid_request")
-    assert refused["message"] == "elt_stream_id: it is missing: give it."
+    assert refused["message"] == "elt_stream_id: the field is required."
 
 
 @pytest.mark.parametrize(("content", "headers", "message"), NO_JSON)
-def test_body_that_is_no_json(api: Api, content: bytes, headers: dict[str, str], message: str) -> None:
+def test_body_that_is_not_json(api: Api, content: bytes, headers: dict[str, str], message: str) -> None:
     refused = api.refused("POST", "/orchestrations", 400, code="invalid_request", content=content, headers=headers)
     assert refused["message"] == message

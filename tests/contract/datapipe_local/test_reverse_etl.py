@@ -95,7 +95,7 @@ def test_activate_deactivate_and_update(home: Home) -> None:
     assert idle["enabled"] is False
     home.deactivate(sync_id)
     assert shown(home, sync_id) == idle
-    home.api.refused("POST", f"{path}/request_run", 400, code="not_eligible", says="deactivated")
+    home.api.refused("POST", f"{path}/request_run", 400, code="not_eligible", message="deactivated")
 
     content = change(mode="mirror", object_type_id="other", settings={}, sync_interval="*/5 * * * *")
     updated = home.post(path, content)
@@ -138,9 +138,9 @@ def test_conflict_names_the_active_run(home: Home, endpoint: Collection) -> None
 
 
 def test_syncs_that_are_not_eligible(home: Home) -> None:
-    home.api.refused("POST", f"{SYNCS}/too_early/request_run", 400, code="not_eligible", says="'draft'")
+    home.api.refused("POST", f"{SYNCS}/too_early/request_run", 400, code="not_eligible", message="'draft'")
     early = home.create(source_id="raw.shop.never")
-    home.api.refused("POST", f"{SYNCS}/{early}/request_run", 400, says="run its stream first")
+    home.api.refused("POST", f"{SYNCS}/{early}/request_run", 400, message="run its stream first")
     assert home.api.get("/reverse_etl_sync_runs", reverse_etl_sync_id=early)["data"] == []
     home.api.run_stream("never")
     assert home.run(early)[0] == 3
@@ -199,8 +199,8 @@ def test_destination_500_fails_the_run_and_the_next_one_resumes(home: Home, part
     run = home.api.run_reverse(sync_id)
     assert run.status == "FAILED"
     assert run.error == (
-        f"The destination {partner.url}/people answered 500 Internal Server Error for record '202': see to it, then"
-        " run the sync again."
+        f"The destination {partner.url}/people answered 500 Internal Server Error for record '202': correct the cause,"
+        " then run the sync again."
     )
     assert (run.synced_rows, run.failed_rows) == (2, 0)
     partner.reset()
@@ -213,7 +213,7 @@ def test_rows_with_equal_or_null_keys(home: Home) -> None:
     sync_id = home.create(source_id="odd", object_type_id="odd")
     assert home.run(sync_id) == (4, 3, 3, 2, 1)
     assert sorted(line["name"] for line in home.lines("odd.jsonl")) == ["a", "d|e"]
-    assert list(home.failures(sync_id).values()) == ["The key column id is null, so that the record has no key."]
+    assert list(home.failures(sync_id).values()) == ["The key column id is null: the record has no key."]
 
 
 def test_without_a_key_each_row_is_a_record(home: Home) -> None:
@@ -280,7 +280,7 @@ def test_delete_during_a_run(home: Home, endpoint: Collection) -> None:
         assert arrived.wait(10)
         # The run of a deactivated sync continues, and prevents changes.
         home.deactivate(sync_id)
-        home.api.refused("POST", f"{SYNCS}/{sync_id}", 400, says="not over", json=change())
+        home.api.refused("POST", f"{SYNCS}/{sync_id}", 400, message="has an active run", json=change())
         home.api.delete(f"{SYNCS}/{sync_id}")
     # The run ends after the record that it was sending.
     other = home.create(destination_connection_id="endpoint", object_type_id="notes")
@@ -305,14 +305,14 @@ def test_deleted_source_is_not_eligible(home: Home) -> None:
     sync_id = home.create(source_id=source)
     assert home.run(sync_id)[0] == 1
     home.api.delete(f"/transforms/{source}")
-    home.api.refused("POST", f"{SYNCS}/{sync_id}/request_run", 400, code="not_eligible", says="was deleted")
+    home.api.refused("POST", f"{SYNCS}/{sync_id}/request_run", 400, code="not_eligible", message="was deleted")
     assert shown(home, sync_id)["source_id"] == source
-    home.api.refused("POST", SYNCS, 400, says="source_id: ", json=body(source_id=source))
+    home.api.refused("POST", SYNCS, 400, message="source_id: ", json=body(source_id=source))
     home.api.run_stream("spare")
     sync_id = home.create(source_id="raw.shop.spare")
     home.api.delete("/elt_streams/spare")
-    says = "the raw view 'shop.spare', was deleted"
-    home.api.refused("POST", f"{SYNCS}/{sync_id}/request_run", 400, says=says)
+    message = "the raw view 'shop.spare', was deleted"
+    home.api.refused("POST", f"{SYNCS}/{sync_id}/request_run", 400, message=message)
 
 
 def test_concurrent_requests_are_all_answered(home: Home) -> None:

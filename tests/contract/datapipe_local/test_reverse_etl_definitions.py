@@ -80,8 +80,8 @@ def test_available_operations_of_object_types(home: Home) -> None:
     assert offered("crm", "contacts") == {"update": True, "upsert": True}
     # What is not offered is refused.
     wrong = body("mirror", destination_connection_id="crm", object_type_id="contacts")
-    said = home.api.refused("POST", SYNCS, 400, json=wrong)["message"]
-    assert said == "operation: the destination cannot mirror contacts: choose update or upsert."
+    message = home.api.refused("POST", SYNCS, 400, json=wrong)["message"]
+    assert message == "operation: the destination cannot mirror contacts: choose update or upsert."
 
 
 def test_destination_schema(home: Home) -> None:
@@ -98,9 +98,9 @@ def test_destination_schema(home: Home) -> None:
         "score": ("number", True, False, False),
     }
     assert properties(operation_mode="upsert") == properties(operation_mode="Upsert") == declared
-    # What is there already need not be given again.
+    # Required properties of existing records are optional in an update.
     assert properties(operation_mode="update")["full_name"] == ("string", False, False, False)
-    # Where anything goes: what there is, and what the columns would be.
+    # Without declared properties: existing properties, and the columns of the source.
     known = properties(connection_id="files", object_type_id="known", source_id="raw.shop.people")
     types = {"id": "integer", "vip": "boolean", "tags": "array", "since": "string", "name": "string"}
     assert {name: kind for name, (kind, *_) in known.items()} == types
@@ -108,12 +108,16 @@ def test_destination_schema(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "status", "said"),
+    ("query", "status", "message"),
     [
         ({"connection_id": "nope"}, 404, "'nope'"),
-        ({"connection_id": "data"}, 400, "connection_id: 'data' is one of 'files', which is no destination"),
-        ({"object_type_id": "nope"}, 400, "object_type_id: 'nope' is none of the connection's object types"),
-        ({"operation_mode": "APPEND"}, 400, "operation_mode: 'APPEND' is no operation"),
+        (
+            {"connection_id": "data"},
+            400,
+            "connection_id: 'data' has the integration 'files', which is not a destination",
+        ),
+        ({"object_type_id": "nope"}, 400, "object_type_id: 'nope' is not an object type of the connection"),
+        ({"operation_mode": "APPEND"}, 400, "operation_mode: 'APPEND' is not an operation"),
         ({"operation_mode": "insert"}, 400, "operation_mode: the destination cannot insert contacts"),
         ({"source_id": "nope"}, 404, "'nope'"),
         ({"source_id": "draft"}, 400, "source_id: the transform 'draft' is not in the warehouse: publish it first"),
@@ -121,10 +125,10 @@ def test_destination_schema(home: Home) -> None:
     ],
     ids=str,
 )
-def test_invalid_destination_schema_queries(home: Home, query: Json, status: int, said: str) -> None:
+def test_invalid_destination_schema_queries(home: Home, query: Json, status: int, message: str) -> None:
     right = {"connection_id": "crm", "object_type_id": "contacts", "operation_mode": "upsert", "source_id": "ones"}
     refusal = home.api.refused("GET", f"{SYNCS}/destination_schema", status, params=right | query)
-    assert said in refusal["message"]
+    assert message in refusal["message"]
     for name in right:
         rest = {other: value for other, value in right.items() if other != name}
         assert name in home.api.refused("GET", f"{SYNCS}/destination_schema", 400, params=rest)["message"]
@@ -140,7 +144,7 @@ def test_invalid_destination_schema_queries(home: Home, query: Json, status: int
 )
 def test_connection_must_be_a_destination(home: Home, method: str, path: str) -> None:
     home.api.refused(method, SYNCS + path.format("nope"), 404)
-    assert "no destination" in home.api.refused(method, SYNCS + path.format("data"), 400)["message"]
+    assert "not a destination" in home.api.refused(method, SYNCS + path.format("data"), 400)["message"]
     home.api.refused(method, SYNCS + path.partition("?")[0], 400)
 
 
@@ -154,7 +158,7 @@ def test_settings_schema_has_dependent_choices(home: Home) -> None:
     here = choices(schema_of(home, known={"folder": "."}), "file")
     assert here is not None
     assert "known.jsonl" in here
-    # Of another kind of destination others.
+    # Another kind of destination has other settings.
     schema = schema_of(home, "endpoint")
     assert (schema["dependencies"], choices(schema, "method")) == ({"method": ["address"]}, None)
     assert choices(schema_of(home, "crm", {"address": "record"}), "method") == ["PATCH", "PUT"]
@@ -182,8 +186,8 @@ PARTIAL: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("settings", "field"), PARTIAL, ids=str)
 def test_invalid_partial_settings(home: Home, settings: Any, field: str) -> None:
     path = f"{SYNCS}/settings_schema?connection_id=files&object_type=notes"
-    said = home.api.refused("POST", path, 400, json={"partial_settings": settings})["message"]
-    assert said.startswith(f"partial_settings{field}: "), said
+    message = home.api.refused("POST", path, 400, json={"partial_settings": settings})["message"]
+    assert message.startswith(f"partial_settings{field}: "), message
 
 
 INVALID: list[tuple[Json, str]] = [
@@ -192,7 +196,7 @@ INVALID: list[tuple[Json, str]] = [
     ({"source_id": "shop.nope"}, "source_id: There is no transform or raw view"),
     ({"source_id": "draft"}, "source_id: the transform 'draft' is not in the warehouse: publish it first."),
     ({"destination_connection_id": "nope"}, "destination_connection_id: There is no connection"),
-    ({"destination_connection_id": "data"}, "destination_connection_id: 'data' is one of 'files'"),
+    ({"destination_connection_id": "data"}, "destination_connection_id: 'data' has the integration 'files'"),
     ({"surprise": 1}, "surprise: "),
     ({"mode": "delete"}, "operation.mode: "),
     ({"mappings": []}, "operation: "),
@@ -221,10 +225,10 @@ INVALID: list[tuple[Json, str]] = [
     ({"settings": {"folder": 7}}, "settings.folder: "),
     ({"settings": {"folder": "nowhere"}}, "settings.folder: "),
     ({"settings": {"file": "x.jsonl"}}, "settings.file: "),
-    ({"settings": {"folder": "2026", "file": "x"}}, "settings.file: it is none of its choices"),
+    ({"settings": {"folder": "2026", "file": "x"}}, "settings.file: the value is not one of the choices"),
     (
         {"mode": "update", "destination_connection_id": "endpoint", "settings": {"address": "collection"}},
-        "settings.address: to update, each record needs an address of its own",
+        "settings.address: an update needs the URL of each record",
     ),
     ({"object_type_id": "../people"}, "object_type_id: "),
     ({"object_type_id": ""}, "object_type_id: "),
@@ -237,14 +241,14 @@ INVALID: list[tuple[Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "said"), INVALID, ids=lambda value: str(value)[:60])
-def test_invalid_syncs_are_refused(home: Home, wrong: Json, said: str) -> None:
+@pytest.mark.parametrize(("wrong", "message"), INVALID, ids=lambda value: str(value)[:60])
+def test_invalid_syncs_are_refused(home: Home, wrong: Json, message: str) -> None:
     before = home.api.all_pages(SYNCS)
 
     def check(path: str, content: Json) -> None:
         # As bytes: httpx does not send half a character.
         refused = home.api.refused("POST", path, 400, content=json.dumps(content).encode(), headers=JSON)
-        assert refused["message"].startswith(said), refused["message"]
+        assert refused["message"].startswith(message), refused["message"]
 
     check(SYNCS, body(**wrong))
     assert home.api.all_pages(SYNCS) == before
@@ -262,27 +266,27 @@ def test_invalid_syncs_are_refused(home: Home, wrong: Json, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "mappings", "said"),
+    ("mode", "mappings", "message"),
     [
         ("upsert", {"id": "id!", "name": "nickname"}, "operation: contacts has no property 'nickname': choose among"),
-        ("upsert", {"id": "id!", "name": "score"}, "operation: the property 'score' of contacts can be read alone"),
-        ("upsert", {"id": "id", "name": "full_name!"}, "operation: the key of contacts is id: mark these"),
+        ("upsert", {"id": "id!", "name": "score"}, "operation: the property 'score' of contacts is read-only"),
+        ("upsert", {"id": "id", "name": "full_name!"}, "operation: the key of contacts is id: mark exactly these"),
         ("upsert", {"id": "id!"}, "operation: contacts requires the property 'full_name': map a column to it."),
         ("update", {"id": "id!"}, None),
         ("upsert", {"id": "id!", "NAME": "full_name"}, None),
     ],
     ids=str,
 )
-def test_mappings_to_declared_properties(home: Home, mode: str, mappings: dict[str, str], said: str | None) -> None:
+def test_mappings_to_declared_properties(home: Home, mode: str, mappings: dict[str, str], message: str | None) -> None:
     reported = [
         {"source_property_id": column, "destination_property_id": name.rstrip("!"), "primary_key": name.endswith("!")}
         for column, name in mappings.items()
     ]
     content = body(mode, reported, destination_connection_id="crm", object_type_id="contacts")
-    if said is None:
+    if message is None:
         home.post(SYNCS, content, status=201)
     else:
-        assert home.api.refused("POST", SYNCS, 400, json=content)["message"].startswith(said)
+        assert home.api.refused("POST", SYNCS, 400, json=content)["message"].startswith(message)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_mirror_to_a_table(home: Home, folder: Path) -> None:
     assert execute(folder, "SELECT * FROM people") == [(1, "Ada"), (3, "Cyd")]
     (reason,) = home.failures(sync).values()
     assert "CHECK constraint failed" in reason
-    # Only what has changed is sent; what was refused is not, before it changes.
+    # Only changed records are sent. A refused record is sent again after it changes.
     assert home.run(sync)[2:] == (0, 0, 0)
     home.load({2: "Eve", 3: "Cyd"})
     assert home.run(sync)[2:] == (2, 2, 0)
@@ -148,7 +148,7 @@ def test_batches_with_refused_records(home: Home, partner: Partner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"mode": "update", "settings": {"batch_size": 2}}, "sent one by one"),
         ({"settings": {"batch_size": 2, "address": "record"}}, "sent one by one"),
@@ -157,10 +157,10 @@ def test_batches_with_refused_records(home: Home, partner: Partner) -> None:
         ({"settings": {"batch_size": "2"}}, "wrong type"),
     ],
 )
-def test_invalid_batch_sizes_are_refused(home: Home, changes: Json, said: str) -> None:
+def test_invalid_batch_sizes_are_refused(home: Home, changes: Json, message: str) -> None:
     home.load({1: "Ada"})
     content = body(destination_connection_id="endpoint", **changes)
-    assert said in home.api.refused("POST", "/reverse_etl_syncs", 400, json=content)["message"]
+    assert message in home.api.refused("POST", "/reverse_etl_syncs", 400, json=content)["message"]
 
 
 def numbers(run: Json) -> tuple[Any, ...]:
@@ -172,7 +172,7 @@ def test_killed_mirror_writes_and_counts_each_record_once(home: Home, controlled
     sync_id = home.create(mode="mirror")
     home.load({n: f"P{n}" for n in range(NUMBER)})
     assert home.run(sync_id) == (NUMBER, NUMBER, NUMBER, NUMBER, 0)
-    # Half of them go, as many come, and a few change.
+    # Half of the records are deleted, as many are new, and a few change.
     half = NUMBER // 2
     home.load({n: "changed" if n % 100 == 0 else f"P{n}" for n in range(half, NUMBER + half)})
     url = home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"]

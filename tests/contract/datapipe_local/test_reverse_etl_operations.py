@@ -43,7 +43,7 @@ def start(request: pytest.FixtureRequest, home: Home, endpoint: Collection) -> S
 
     def to_endpoint(mode: str, objects: list[Json]) -> tuple[str, Callable[[], list[Json]]]:
         endpoint.reset(*objects)
-        # What is not sent stays, as in a file.
+        # Other properties stay unchanged, as in a file.
         settings = {} if mode == "insert" else {"address": "record", "method": "PATCH" if mode == "update" else "PUT"}
         sync_id = home.create(mode=mode, destination_connection_id="endpoint", settings=settings)
         return sync_id, lambda: list(endpoint.objects.values())
@@ -95,14 +95,14 @@ def test_operation(home: Home, start: Start, mode: str) -> None:
 def test_refused_deletion_is_a_failed_record(home: Home, endpoint: Collection) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
     sync_id = home.create(mode="mirror", destination_connection_id="endpoint")
-    # A record that was never taken need not be deleted, and its failure is over once it is gone.
+    # A record that was never accepted is not deleted. Its failure is resolved once the source lacks it.
     endpoint.refuses = lambda method, key: 422 if key == "3" or method == "DELETE" else 0
     assert home.run(sync_id) == (3, 3, 3, 2, 1)
     assert home.failures(sync_id) == {"3": "refused with 422"}
     home.load({1: "Ada"})
     assert home.run(sync_id) == (1, 1, 1, 0, 1)
     assert home.failures(sync_id) == {
-        "2": "It is gone from the source, and could not be deleted: refused with 422",
+        "2": "The source no longer has the record, and it could not be deleted: refused with 422",
     }
     assert home.run(sync_id) == (1, 1, 0, 0, 0)
     endpoint.refuses = lambda method, key: 0
@@ -140,7 +140,7 @@ def test_settings_choose_the_address_and_method(home: Home, endpoint: Collection
     assert sent == [("POST", "/people"), ("PUT", "/people"), ("PATCH", "/people/1")]
 
 
-def test_keys_that_are_no_path_segment_fail(home: Home, endpoint: Collection) -> None:
+def test_keys_that_are_not_path_segments_fail(home: Home, endpoint: Collection) -> None:
     endpoint.reset({"id": "a/b?c"})
     home.load({1: "..", 2: "a/b?c", 3: "."})
     mappings = [{"source_property_id": "name", "destination_property_id": "id", "primary_key": True}]
@@ -166,7 +166,7 @@ def test_keys_of_all_kinds(home: Home, endpoint: Collection) -> None:
     assert home.failures(to_endpoint).keys() == set(keys)
     home.retry(to_endpoint, *keys[:5])
     assert list(home.failures(to_endpoint)) == ["a|b"]
-    # All of them go.
+    # All of them are deleted.
     home.api.client.patch(f"/transforms/{created['id']}", json={"sql_template": "SELECT 'z' AS id", "publish": True})
     assert home.run(to_file) == (1, 1, 7, 7, 0)
     assert home.lines("keys.jsonl") == [{"id": "z"}]
@@ -176,14 +176,14 @@ def test_new_object_type_receives_all_records(home: Home) -> None:
     home.load({1: "Ada", 2: "Bob"})
     sync_id = home.create(object_type_id="moved")
     assert home.run(sync_id) == (2, 2, 2, 2, 0)
-    # The same target: nothing is due but what another mapping changes.
+    # The same target: records are sent only if a mapping changes them.
     home.update(sync_id, object_type_id="moved", mode="mirror")
     assert home.run(sync_id) == (2, 2, 0, 0, 0)
     more = [*PEOPLE, {"source_property_id": "name", "destination_property_id": "title"}]
     home.update(sync_id, object_type_id="moved", mode="mirror", mappings=more)
     assert home.run(sync_id) == (2, 2, 2, 2, 0)
     assert home.lines("moved.jsonl")[0] == {"id": 1, "name": "Ada", "title": "Ada"}
-    # Another one: what was written to the first stays, and is nobody's any more.
+    # Another target: the records of the first one stay there.
     home.update(sync_id, object_type_id="moved_on", mode="mirror")
     home.load({1: "Ada"})
     assert home.run(sync_id) == (1, 1, 1, 1, 0)
@@ -198,7 +198,7 @@ def test_file_settings_choose_folder_and_file(home: Home) -> None:
     home.run(home.create(object_type_id="folder", settings={"folder": "2026"}))
     home.run(home.create(object_type_id="folder", settings={"folder": "2026", "file": "old.jsonl"}))
     assert home.lines("2026/folder.jsonl") == [{"id": 1, "name": "Ada"}]
-    # What is no record, or another's, is left alone.
+    # Lines that are not records, and records with other keys, stay unchanged.
     assert home.file("2026/old.jsonl").read_text() == '{"id": 1, "name": "Ada"}\nno JSON\n[1]\n{"id": "1"}\n'
 
 

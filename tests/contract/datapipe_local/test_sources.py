@@ -69,7 +69,7 @@ def test_folders_and_archives_of_many_files(home: Home) -> None:
     assert home.failure("none").startswith(f"No file with a row matches {home.folder}/no/*.csv: put one there")
 
 
-def test_files_cannot_lead_out_of_their_folder(home: Home) -> None:
+def test_files_outside_the_folder_are_refused(home: Home) -> None:
     for field in ({"files": "../*.csv"}, {"files": "/etc/*.csv"}, {"file": "a.csv", "files": "*.csv"}, {}):
         stream = {"name": "x", "format": "csv", **field}
         with pytest.raises(AssertionError, match=r"'\.\.'|pattern such as"):
@@ -181,12 +181,12 @@ def check_database(home: Home, url: str, engine: sa.Engine) -> None:
 
     assert run() == (1, "FULL")
     shown = "id::VARCHAR, length(name), empty, price::VARCHAR, born::VARCHAR, day::VARCHAR, paid, hex(raw), missing"
-    assert home.rows(f"SELECT {shown} FROM {{{{raw.shop.shop_orders}}}}") == [  # noqa: S608 - the test's own
+    assert home.rows(f"SELECT {shown} FROM {{{{raw.shop.shop_orders}}}}") == [  # noqa: S608 - fixed names of the test
         (str(2**60 + 1), 64, "", "12.50", "2026-01-02 03:04:05.678901", "2026-01-02", True, "00FF", None)
     ]
     add(id=1)
     add(id=2, born=dt.datetime(2027, 1, 1))  # noqa: DTZ001 - as above
-    add(id=3, born=dt.datetime(2020, 1, 1))  # noqa: DTZ001
+    add(id=3, born=dt.datetime(2020, 1, 1))  # noqa: DTZ001 - as above
     assert run() == (2, "INCREMENTAL")
     assert run() == (0, "INCREMENTAL")
     assert len(home.rows("FROM {{raw.shop.shop_orders}}")) == 3

@@ -28,8 +28,8 @@ HOURLY = "0 * * * *"
 ONE = "SELECT 1 AS x"
 
 
-def refused(api: Api, path: str, code: str | None = None, says: str = "", **body: Any) -> None:
-    api.refused("POST", f"/transforms{path}", 400, code=code, says=says, json=body)
+def refused(api: Api, path: str, code: str | None = None, message: str = "", **body: Any) -> None:
+    api.refused("POST", f"/transforms{path}", 400, code=code, message=message, json=body)
 
 
 def test_create_with_publish(api: Api) -> None:
@@ -98,8 +98,8 @@ def test_invalid_fields_are_refused(api: Api) -> None:
         ):
             # As bytes: httpx does not send half a character.
             headers = {"content-type": "application/json"}
-            said = api.refused(method, path, 400, content=json.dumps(body).encode(), headers=headers)["message"]
-            assert method == "PATCH" or said.startswith(field), (field, value)
+            message = api.refused(method, path, 400, content=json.dumps(body).encode(), headers=headers)["message"]
+            assert method == "PATCH" or message.startswith(field), (field, value)
     assert get(api, known["id"]) == known
     assert len(api.all_pages("/transforms")) == 3
 
@@ -153,15 +153,15 @@ def test_publish_with_overrides_and_an_older_version(api: Api) -> None:
 def test_publish_refuses_invalid_and_taken_names(api: Api) -> None:
     api.run_stream("people")
     first, second = (create(api, name, ONE, publish=True)["id"] for name in ("first", "second"))
-    for transform_id, says, override in (
-        (first, "'1st' is no name", {"name": "1st"}),
-        (first, "'a b' is no name", {"folder_path": "ok/a b"}),
+    for transform_id, message, override in (
+        (first, "'1st' is not a valid name", {"name": "1st"}),
+        (first, "'a b' is not a valid name", {"folder_path": "ok/a b"}),
         (first, f"place of the transform {second!r}", {"name": "SECOND"}),
         (second, "table of the ELT stream 'people'", {"name": "People", "folder_path": "shop"}),
-        (first, "is no name", {"folder_path": "information_schema"}),
+        (first, "is not a valid name", {"folder_path": "information_schema"}),
         (first, "materialization", {"materialization": "cube"}),
     ):
-        refused(api, f"/{transform_id}/publish", says=says, **override)
+        refused(api, f"/{transform_id}/publish", message=message, **override)
     assert [column["name"] for column in api.get(f"/transforms/{second}/schema")["data"]] == ["x"]
 
 
@@ -192,7 +192,7 @@ def test_update_with_publish(api: Api) -> None:
 
     before = get(api, one)
     wrong = {"sql_template": "FROM {{model.changed}}", "documentation": "other", "publish": True}
-    api.refused("PATCH", f"/transforms/{one}", 400, says="{{model.changed}}", json=wrong)
+    api.refused("PATCH", f"/transforms/{one}", 400, message="{{model.changed}}", json=wrong)
     assert get(api, one) == before
 
 
@@ -262,7 +262,7 @@ def test_bulk_items_are_independent_and_in_order(api: Api) -> None:
         {"name": "of_table", "sql_template": "FROM {{model.table}}", "publish": True},
     ]
     errors = {
-        2: "is no name",
+        2: "is not a valid name",
         3: "is the place",
         4: "{{model.late}}",
         6: "cron expression",
@@ -280,7 +280,7 @@ def test_bulk_items_are_independent_and_in_order(api: Api) -> None:
 
     # A malformed item: nothing is created.
     for wrong in ({"name": "x"}, {**view, "name": None}, {**view, "extra": 1}, {**view, "publish": "yes"}, 1, None):
-        refused(api, "/bulk", says="transforms.1", transforms=[view, wrong])
+        refused(api, "/bulk", message="transforms.1", transforms=[view, wrong])
     refused(api, "/bulk", transforms=None)
     refused(api, "/bulk")
     assert len(api.all_pages("/transforms")) == 2 + len(ids)
@@ -289,7 +289,7 @@ def test_bulk_items_are_independent_and_in_order(api: Api) -> None:
 def test_bulk_creation_takes_up_to_50_transforms(api: Api) -> None:
     items = [{"name": f"t{index}", "sql_template": f"SELECT {index} AS x"} for index in range(200)]
     for number in (0, 51, 200):
-        refused(api, "/bulk", says="transforms: ", transforms=items[:number])
+        refused(api, "/bulk", message="transforms: ", transforms=items[:number])
     assert len(api.all_pages("/transforms")) == 2
     results = api.post("/transforms/bulk", {"transforms": items[:50]})["results"]
     assert [(entry["name"], entry["success"]) for entry in results] == [(f"t{index}", True) for index in range(50)]
@@ -335,9 +335,11 @@ def test_detach_from_an_orchestration(api: Api, service: LocalService) -> None:
 def test_detach_with_a_schedule_requires_a_published_table(api: Api) -> None:
     draft = create(api, "draft", ONE, materialization="table")["id"]
     attach(api, "view", "nightly")
-    for transform_id, says in ((draft, "a draft"), ("view", "a view")):
+    for transform_id, message in ((draft, "a draft"), ("view", "a view")):
         path = f"/transforms/{transform_id}/orchestration"
-        api.refused("DELETE", path, 400, code="not_a_published_table", says=says, params={"cron_expression": HOURLY})
+        api.refused(
+            "DELETE", path, 400, code="not_a_published_table", message=message, params={"cron_expression": HOURLY}
+        )
     assert get(api, "view")["rebuild_trigger"] == "orchestration"
     assert detach(api, "view")["rebuild_trigger"] == "none"
     publish(api, draft, wait_for_completion=True)
@@ -390,7 +392,7 @@ def test_deleted_transform_leaves_the_warehouse(api: Api, service: LocalService)
         assert f"models.{name}" in failure(api, f"FROM models.{name}")
     # A transform that reads it fails, and names it.
     assert "name gone does not exist" in failure(api, "FROM {{model.reader}}")
-    refused(api, f"/{reader}/rematerialize", says="{{model.gone}}")
+    refused(api, f"/{reader}/rematerialize", message="{{model.gone}}")
     api.run_orchestration("nightly")
     assert len(service.journal_runs(table)) == 1
     # The reverse ETL sync reads the view.
@@ -406,8 +408,8 @@ def test_cycles_are_refused(api: Api) -> None:
     old = versions(api, a)[0].id
     # By a change of a published transform.
     change = {"sql_template": "FROM {{model.b}}", "publish": True}
-    says = "{{model.b}}, which is computed from this"
-    api.refused("PATCH", f"/transforms/{a}", 400, code="cyclic_reference", says=says, json=change)
+    message = "{{model.b}}, which is computed from this"
+    api.refused("PATCH", f"/transforms/{a}", 400, code="cyclic_reference", message=message, json=change)
     # By publishing its latest or an older version.
     patch(api, a, sql_template="FROM {{model.b}}")
     refused(api, f"/{a}/publish", "cyclic_reference")

@@ -34,7 +34,7 @@ def test_references_to_loaded_streams_and_published_transforms(api: Api) -> None
     view = create(api, "ada", sql, folder_path="shop/views")["id"]
     assert get(api, view)["materialization_status"] is None
     # A stream has a table after its first run.
-    api.refused("POST", f"/transforms/{view}/publish", 400, says="{{raw.shop.people}}")
+    api.refused("POST", f"/transforms/{view}/publish", 400, message="{{raw.shop.people}}")
     api.run_stream("people")
     parameters = [{"weld_tag": "raw.shop.people", "type": "raw_view", "dw_item_id": "shop.people"}]
     assert get(api, view)["parameters"] == parameters
@@ -42,9 +42,9 @@ def test_references_to_loaded_streams_and_published_transforms(api: Api) -> None
     assert [column["name"] for column in schema] == ["id", "name", "age"]
 
     reader = create(api, "reader", "FROM {{model.shop.views.ada}}")["id"]
-    says = "Unknown reference {{model.shop.views.ada}}"
-    said = api.refused("POST", f"/transforms/{reader}/publish", 400, says=says)
-    assert "did you mean" not in said["message"]
+    message = "Unknown reference {{model.shop.views.ada}}"
+    refusal = api.refused("POST", f"/transforms/{reader}/publish", 400, message=message)
+    assert "did you mean" not in refusal["message"]
     assert publish(api, view)["status"] == "published"
     assert references(api)["model.shop.views.ada"] == ("model_view", "shop_views.ada")
     assert publish(api, reader)["status"] == "published"
@@ -64,7 +64,7 @@ def test_failed_builds(api: Api) -> None:
     assert "model.broken" not in references(api)
     # The request that publishes a view has its error.
     view = {"materialization": "view"}
-    api.refused("POST", f"/transforms/{broken}/publish", 400, code="invalid_sql", says="nope", json=view)
+    api.refused("POST", f"/transforms/{broken}/publish", 400, code="invalid_sql", message="nope", json=view)
     # An error that depends on rows fails only the build of a table, which leaves the view.
     cast = create(api, "bad_cast", "SELECT CAST(name AS INTEGER) AS x FROM {{raw.shop.people}}", publish=True)
     assert cast["status"] == "published"
@@ -91,7 +91,7 @@ def test_rematerialize_builds_the_published_definition(api: Api, service: LocalS
     # The changes wait for the next publication.
     assert (get(api, copy)["name"], get(api, copy)["materialization"]) == ("other", "view")
     for override in ("name", "folder_path", "materialization", "version_id", "sql_template"):
-        api.refused("POST", path, 400, says=override, json={override: "view"})
+        api.refused("POST", path, 400, message=override, json={override: "view"})
 
 
 def test_newest_publication_wins(api: Api) -> None:
@@ -222,7 +222,7 @@ def test_answered_changes_survive_a_kill(api: Api, service: LocalService) -> Non
     assert [entry["id"] for entry in api.all_pages("/transforms")] == ["table", view["id"], table["id"], many["id"]]
     # A preview that a kill interrupted fails, and is not run again.
     status = api.get(f"{PREVIEWS}/{running}/status")
-    error = "The service ended while the query was running: ask again."
+    error = "The service ended while the query was running: create the preview again."
     assert (status["status"], status["error"]) == ("FAILED", error)
 
 
@@ -246,7 +246,7 @@ def test_query_previews(api: Api) -> None:
     assert 'column "nope" not found' in str(status.error)
     api.refused("GET", f"{PREVIEWS}/{failed}/result", 400, code="query_preview_failed")
     unknown = {"sql_template": "FROM {{model.oness}}"}
-    api.refused("POST", PREVIEWS, 400, code="unknown_reference", says="did you mean model.ones", json=unknown)
+    api.refused("POST", PREVIEWS, 400, code="unknown_reference", message="did you mean model.ones", json=unknown)
 
 
 def test_endless_previews_delay_no_run(api: Api) -> None:

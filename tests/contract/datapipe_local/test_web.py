@@ -42,8 +42,8 @@ def test_files_are_public_and_have_security_headers(client: httpx.Client, path: 
     assert answer.content == content.replace(b'data-control="off"', b'data-control="on"')
     kind = {"": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[path.partition(".")[2]]
     assert answer.headers["content-type"].partition(";")[0] == kind
-    said = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
-    assert said.items() >= POLICY.items()
+    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    assert policy.items() >= POLICY.items()
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert answer.headers["cache-control"] == "no-cache"

@@ -131,9 +131,9 @@ def browser(chrome: Chrome) -> Iterator[Chrome]:
     yield chrome
     # Errors and violations of the content security policy.
     assert logged(chrome, "browser") == []
-    asked = {urlsplit(url) for url in requested(chrome) if not url.startswith(("about:", "data:"))}
-    assert {one.hostname for one in asked} <= {"127.0.0.1"}, asked
-    assert len({one.port for one in asked}) <= 1, asked
+    addresses = {urlsplit(url) for url in requested(chrome) if not url.startswith(("about:", "data:"))}
+    assert {one.hostname for one in addresses} <= {"127.0.0.1"}, addresses
+    assert len({one.port for one in addresses}) <= 1, addresses
 
 
 def go(browser: Chrome, service: LocalService, path: str = "/") -> None:
@@ -177,7 +177,7 @@ def test_key_is_requested_and_kept_in_the_tab(browser: Chrome, service: LocalSer
     go(browser, service)
     browser.execute_script("sessionStorage.setItem(arguments[0], 'other')", KEY)
     browser.refresh()
-    until(browser, lambda: texts(browser, "#wrong") == ["The API key is not right any more."])
+    until(browser, lambda: texts(browser, "#wrong") == ["The API key is no longer valid."])
     assert browser.execute_script("return sessionStorage.length") == 0
     assert all("401" in message for message in refusals(browser))
 
@@ -193,7 +193,7 @@ def test_every_page_is_accessible_and_fits_a_phone(
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     for path, title in PLACES.items():
         go(browser, service, path)
-        until(browser, lambda: browser.title == f"{title} · datapipe-local")  # noqa: B023 - at once
+        until(browser, lambda: browser.title == f"{title} · datapipe-local")  # noqa: B023 - called within the iteration
         until(browser, lambda: not found(browser, ".loading"))
         assert texts(browser, "h1") == [title]
         assert texts(browser, ".side [aria-current=page]") == [navigation_entry(path)]
@@ -246,10 +246,10 @@ def test_query_previews(browser: Chrome, service: LocalService, api: Api) -> Non
 
 def assert_not_here(browser: Chrome, service: LocalService, path: str) -> None:
     go(browser, service, path)
-    until(browser, lambda: texts(browser, "h1") == ["It is not here"])
-    said = refusals(browser)
-    assert said
-    assert all("404" in message for message in said)
+    until(browser, lambda: texts(browser, "h1") == ["Not found"])
+    messages = refusals(browser)
+    assert messages
+    assert all("404" in message for message in messages)
 
 
 def test_overview_and_lists(browser: Chrome, service: LocalService, api: Api) -> None:
@@ -267,7 +267,7 @@ def test_overview_and_lists(browser: Chrome, service: LocalService, api: Api) ->
     }
     for path, (caption, names) in rows.items():
         browser.get(f"{service.base_url}/#{path}")
-        until(browser, lambda: sorted(row[0] for row in table(browser, caption)) == names)  # noqa: B023 - at once
+        until(browser, lambda: sorted(row[0] for row in table(browser, caption)) == names)  # noqa: B023 - called within the iteration
     browser.get(f"{service.base_url}/#/connections")
     until(browser, lambda: [row[4] for row in table(browser, "Connections")] == ["ELT syncs", "Reverse ETL"])
     browser.get(f"{service.base_url}/#/streams")
@@ -305,7 +305,7 @@ def test_requested_run_of_a_stream(browser: Chrome, service: LocalService) -> No
     assert until(browser, status) == [NONE]
     press(browser, "Run orders now")
     until(browser, lambda: status() == ["Running"])
-    assert "A run of orders was asked for." in notices(browser)
+    assert "A run of orders was requested." in notices(browser)
     press(browser, "Run orders now")
     until(browser, lambda: len(notices(browser)) == 2)
     assert notices(browser)[1] == "The ELT stream 'orders' is already running."
@@ -349,14 +349,14 @@ def test_plots_of_rows_and_durations(browser: Chrome, service: LocalService, api
     go(browser, service, "/streams/people")
     runs = [run["id"] for run in reversed(api.get("/elt_stream_runs", elt_stream_id="people")["data"])]
     for kind in ("rows", "durations"):
-        points = until(browser, lambda: found(browser, f".plot.{kind} .point"))  # noqa: B023 - at once
+        points = until(browser, lambda: found(browser, f".plot.{kind} .point"))  # noqa: B023 - called within the iteration
         assert [one.get_attribute("data-run") for one in points] == runs
         assert [one.get_attribute("class") for one in points] == ["point good"] * 3 + ["point bad"]
         across = [one.rect["x"] for one in points]
         assert across == sorted(across)
-        said = browser.find_element(By.CSS_SELECTOR, f".plot.{kind} svg").accessible_name
-        assert "4 runs" in said
-        assert "1 failed" in said
+        summary = browser.find_element(By.CSS_SELECTOR, f".plot.{kind} svg").accessible_name
+        assert "4 runs" in summary
+        assert "1 failed" in summary
     heights = {
         float(one.get_attribute("cy") or "") for one in found(browser, ".plot.rows .point.good circle:not(.target)")
     }
@@ -446,15 +446,15 @@ def test_hostile_names_are_text(browser: Chrome, service: LocalService) -> None:
     service.faults(name)
     for path, caption in (("/streams", "Streams"), ("/transforms", "Transforms"), ("/connections", "Connections")):
         go(browser, service, path)
-        rows = until(browser, lambda: table(browser, caption))  # noqa: B023 - at once
+        rows = until(browser, lambda: table(browser, caption))  # noqa: B023 - called within the iteration
         assert HOSTILE in [row[0] for row in rows]
         assert [one.get_attribute("class") for one in found(browser, "img")] == ["mark"]
         assert browser.execute_script("return window.hacked") is None
     # The browser refuses such a change.
     tried = "try { document.body.innerHTML = '<p>x'; return 'done' } catch (error) { return error.name }"
     assert browser.execute_script(tried) == "TypeError"
-    (said,) = (entry["message"] for entry in logged(browser, "browser"))
-    assert "TrustedHTML" in said
+    (message,) = (entry["message"] for entry in logged(browser, "browser"))
+    assert "TrustedHTML" in message
 
 
 @pytest.mark.slow
@@ -476,7 +476,7 @@ def test_unreachable_service(browser: Chrome, running: LocalService) -> None:
     running.stop()
     press(browser, "Run orders now")
     until(browser, lambda: texts(browser, "[role=alert] .banner"))
-    assert texts(browser, ".banner") == ["The service does not answer. The page goes on as soon as it does."]
+    assert texts(browser, ".banner") == ["The service does not respond. The page updates as soon as it does."]
     # The last rows stay visible.
     assert len(table(browser, "Streams")) == 2
     running.start()
@@ -527,7 +527,7 @@ def test_unknown_pages(browser: Chrome, service: LocalService) -> None:
     assert_not_here(browser, service, "/streams/nope")
     for path in ("/nope", "/streams/%"):
         go(browser, service, path)
-        assert texts(browser, "h1") == ["There is no such page"]
+        assert texts(browser, "h1") == ["Page not found"]
 
 
 def test_keyboard_navigation(browser: Chrome, service: LocalService) -> None:
@@ -587,11 +587,11 @@ def test_empty_service_without_a_control_plane(browser: Chrome, running: LocalSe
         assert pages[0].headers["etag"] != pages[1].headers["etag"]
 
         go(browser, plain)
-        until(browser, lambda: texts(browser, ".empty .lead") == ["There is nothing here yet."])
+        until(browser, lambda: texts(browser, ".empty .lead") == ["There are no resources yet."])
         assert texts(browser, ".side nav a")[-1] == "Reverse ETL"
         for path in ("/connections", "/syncs", "/streams", "/transforms", "/orchestrations", "/reverse"):
             go(browser, plain, path)
             until(browser, lambda: [one[:13] for one in texts(browser, ".empty .lead")] == ["There are no "])
         go(browser, plain, "/journal")
-        until(browser, lambda: texts(browser, "h1") == ["There is no such page"])
+        until(browser, lambda: texts(browser, "h1") == ["Page not found"])
         assert not [url for url in requested(browser) if "_local" in url]

@@ -30,7 +30,7 @@ def tables_in(service: LocalService) -> dict[str, int]:
         return {
             f"{schema}.{name}": rows
             for schema, name in names
-            for (rows,) in warehouse.execute(f'SELECT count(*) FROM "{schema}"."{name}"').fetchall()  # noqa: S608 - its own names
+            for (rows,) in warehouse.execute(f'SELECT count(*) FROM "{schema}"."{name}"').fetchall()  # noqa: S608 - fixed names of the test
         }
 
 

@@ -25,7 +25,7 @@ from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigge
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 from tests.support.airflow_versions import since
 from tests.support.run_service import SYNC, RunService, ago, orchestration_run, stream_run
-from tests.support.tasks import Memory, RescheduledMemory, context_of, first_event, stored_and_made_again
+from tests.support.tasks import Memory, RescheduledMemory, context_of, first_event, recreated_trigger
 
 LOST, RESTORED = "Contact with the service was lost: ", "Contact with the service was restored after "
 ONCE_EACH = [(logging.WARNING, LOST), (logging.INFO, RESTORED)]
@@ -149,7 +149,7 @@ def reschedule(service: RunService) -> None:
 def defer_sensor(service: RunService) -> None:
     with pytest.raises(TaskDeferred) as deferral:
         sensor(service, deferrable=True).execute(context_of(Memory()))
-    resume(stored_and_made_again(deferral.value))
+    resume(recreated_trigger(deferral.value))
 
 
 WAITS: dict[str, Callable[[RunService], object]] = {
@@ -183,11 +183,11 @@ def test_triggers_that_share_polls_log_a_loss_each(
         TASK.set(name)
         return await first_event(triggers[name])
 
-    async def together() -> None:
+    async def both() -> None:
         async with asyncio.timeout(60):
             await asyncio.gather(*map(one, triggers))
 
-    asyncio.run(together())
+    asyncio.run(both())
     assert [lines.of_contact(name) for name in "abc"] == [ONCE_EACH] * 3
 
 
@@ -197,7 +197,7 @@ def test_end_of_a_loss_is_logged_after_the_deferral(lines: Lines, serve: Serve) 
         operator(deferrable=True, defer_after=1.5).execute(context_of(Memory()))
     assert lines.of_contact() == ONCE_EACH[:1]
     service.outage = range(0)
-    resume(stored_and_made_again(deferral.value))
+    resume(recreated_trigger(deferral.value))
     assert lines.of_contact() == ONCE_EACH
 
 
@@ -223,7 +223,7 @@ def test_no_expected_end_is_logged_while_contact_is_lost(
     lost, restored = (next(n for n, line in enumerate(texts) if line.startswith(start)) for start in (LOST, RESTORED))
     assert any("expected to end" in line for line in texts[:lost])
     during = texts[lost + 1 : restored]
-    assert any("no answer of the service" in line for line in during)
+    assert any("no answer from the service" in line for line in during)
     assert not any("expected to end" in line for line in during)
 
 

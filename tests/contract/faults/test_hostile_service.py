@@ -64,7 +64,7 @@ def drawn_tasks(draw: st.DrawFn) -> tuple[TaskKind, bool, bool, int, list[str]]:
 @pytest.mark.slow
 @settings(max_examples=scaled(80), derandomize=True, database=None, phases=(Phase.generate, Phase.shrink))
 @given(drawn_tasks())
-def test_troubles_cause_no_wrong_outcome(drawn: tuple[TaskKind, bool, bool, int, list[str]]) -> None:
+def test_service_faults_cause_no_wrong_outcome(drawn: tuple[TaskKind, bool, bool, int, list[str]]) -> None:
     kind, deferrable, option, seed, names = drawn
     played = play(with_troubles(Case(kind, deferrable, option=option, seed=seed), names))
     assert wrong_outcomes(played, must_succeed=must_succeed(names)) == [], f"{names}\n{played}"
@@ -88,7 +88,7 @@ def test_both_modes_send_the_same_requests(kind: Any) -> None:
     for deferrable in (False, True):
         played = play(Case(kind, deferrable))
         sent.append([(entry.method, entry.target.split("?")[0].split("/")[1]) for entry in played.service.journal])
-    # A trigger and a worker may poll at slightly different times at the end.
+    # A trigger and a worker may send their last polls at slightly different times.
     # A task in a worker polls up to once per second for the first 15 s, because the run may be short.
     assert abs(len(sent[0]) - len(sent[1])) <= 16
     assert sent[0][:8] == sent[1][:8]
@@ -107,8 +107,8 @@ def test_failed_run_is_reported_and_retry_starts_one(kind: Any, deferrable: bool
 
 @pytest.mark.slow
 def test_short_chaos_has_no_wrong_outcome() -> None:
-    verdicts = play_hostile(hostile_cases(seed=4, count=60), print)
-    assert [(verdict.of.names, verdict.wrong) for verdict in verdicts if verdict.wrong] == []
+    results = play_hostile(hostile_cases(seed=4, count=60), print)
+    assert [(result.of.names, result.wrong) for result in results if result.wrong] == []
 
 
 def test_chaos_has_all_troubles_kinds_and_modes() -> None:
@@ -122,7 +122,7 @@ def test_chaos_has_all_troubles_kinds_and_modes() -> None:
 
 # Several waits on one event loop.
 
-#: Faults of one resource, of which the waits for others must not know.
+#: Faults of one resource. They must not affect the waits for others.
 LOCAL_FAULTS: dict[str, Faults] = {
     "zero start times": Faults(zero_started=True),
     "zero for absent times": Faults(absent_times="zero"),

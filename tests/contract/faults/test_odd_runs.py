@@ -1,4 +1,4 @@
-"""Tests that sensors choose the right run, and event triggers report each run once, for any order, times and IDs."""
+"""Tests with unusual orders, times and IDs of runs: sensors choose the right run, and triggers report each run once."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ from airflow_provider_datapipe.triggers.events import (
     TransformMaterializationEventTrigger,
 )
 from tests.support.airflow_versions import since
+from tests.support.asset_state import AssetStateStore, until
 from tests.support.responses import transform
 from tests.support.run_service import RunService, ago, orchestration_run, reverse_etl_run, stream_run
-from tests.support.tasks import RescheduledMemory, context_of, first_event, stored_and_made_again
+from tests.support.tasks import RescheduledMemory, context_of, first_event, recreated_trigger
 
 Runs = list[dict[str, Any]]
 Times = float | str | None
@@ -89,7 +90,7 @@ FLAGS: dict[str, dict[str, Any]] = {
 
 
 def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
-    """Run a sensor as Airflow does, with a new object for each pass."""
+    """Run a sensor like Airflow, with a new object for each pass."""
     context = context_of(RescheduledMemory())
     arguments = {"task_id": "t", "poke_interval": 0.05, "timeout": 3600} | FLAGS[mode] | arguments
     method, given = "execute", dict[str, Any]()
@@ -97,7 +98,7 @@ def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
         try:
             return getattr(sensor(**arguments), method)(context, **given)
         except TaskDeferred as deferral:
-            trigger = stored_and_made_again(deferral)
+            trigger = recreated_trigger(deferral)
             method, given = deferral.method_name, {"event": asyncio.run(first_event(trigger))}
         except AirflowRescheduleException as later:
             time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
@@ -113,7 +114,7 @@ def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable
         except BaseException as error:  # noqa: BLE001 - raised again by result()
             waiting.set_exception(error)
 
-    # A sensor that does not end must not hold up the tests.
+    # A sensor that does not end must not block the tests.
     threading.Thread(target=run, daemon=True).start()
     wait_for(lambda: waiting.done() or service.requests.total() >= 4)
     assert not waiting.done()
@@ -228,7 +229,7 @@ def test_an_old_run_without_an_end_time_does_not_count_by_end(mode: str, service
 
 @MODES
 @pytest.mark.parametrize("not_newest", [planned, lambda: [orchestration("forgotten", "NOT_STARTED", 200)]])
-def test_newest_run_is_no_planned_or_forgotten_one(
+def test_newest_run_is_not_a_planned_or_canceled_run(
     mode: str, not_newest: Callable[[], Runs], service: RunService
 ) -> None:
     show(service, "orchestration_runs", *not_newest(), orchestration("done", "COMPLETED", 1, 1, 0))
@@ -247,7 +248,7 @@ def test_the_last_run_is_the_last_one_to_end(mode: str, service: RunService) -> 
 
 
 @MODES
-def test_an_end_far_in_the_future_makes_nothing_fresh(mode: str, service: RunService) -> None:
+def test_end_time_far_in_the_future_is_not_fresh(mode: str, service: RunService) -> None:
     service.runs["orchestration_runs"] = [orchestration("odd", "COMPLETED", 200, 200, -24_000)]
     with pytest.raises(AirflowSensorTimeout):
         sense(mode, OrchestrationFreshnessSensor, orchestration_id="o", max_age=3600, timeout=0.3)
@@ -329,19 +330,6 @@ TRIGGERS: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
-class Store:
-    """Airflow's state store of one asset."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
-
-    async def aget(self, key: str) -> Any:
-        return self.kept.get(key)
-
-    async def aset(self, key: str, value: Any) -> None:
-        self.kept[key] = json.loads(json.dumps(value))
-
-
 class Watcher:
     """Running event trigger and its events."""
 
@@ -367,17 +355,11 @@ class Watcher:
         await until(lambda: len(self.events) >= number)
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110 - the condition has no event of its own
-            await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
-async def watching(trigger: Any, service: RunService, store: Store | None = None) -> AsyncIterator[Watcher]:
+async def watching(trigger: Any, service: RunService, store: AssetStateStore | None = None) -> AsyncIterator[Watcher]:
     """Run a trigger in the background, after it has stored its first cursor."""
     watcher = Watcher(service)
-    store = trigger.asset_state_store = store or Store()
+    store = trigger.asset_state_store = store or AssetStateStore()
 
     async def collect() -> None:
         stream = trigger.run()
@@ -397,7 +379,7 @@ async def watching(trigger: Any, service: RunService, store: Store | None = None
         await asyncio.gather(task, return_exceptions=True)
 
 
-class Story(NamedTuple):
+class Scenario(NamedTuple):
     """
     Runs that an event trigger sees.
 
@@ -415,27 +397,27 @@ def later() -> Runs:
 
 
 STORIES = {
-    "planned run is canceled": Story(
+    "planned run is canceled": Scenario(
         "orchestration",
         lambda: [*planned(), orchestration("first", "COMPLETED", 2, 2, 1)],
         [(lambda: [orchestration("planned", "CANCELED", -24)], []), (later, ["later"])],
     ),
-    "planned run is executed early": Story(
+    "planned run is executed early": Scenario(
         "orchestration",
         planned,
         [(lambda: [orchestration("planned", "COMPLETED", -24, 0, 0)], ["planned"]), (later, ["planned", "later"])],
     ),
-    "run is listed hours after its due date": Story(
+    "run is listed hours after its due date": Scenario(
         "all_orchestrations",
         lambda: [orchestration("newest", "COMPLETED", 0.02, 0.02, 0)],
         [(lambda: [orchestration("late", "COMPLETED", 2, 0, 0)], ["late"])],
     ),
-    "run starts in the future": Story(
+    "run starts in the future": Scenario(
         "stream",
         lambda: [stream("odd", "COMPLETED", -24, -25)],
         [(lambda: [stream("later", "COMPLETED", 0, 0)], ["later"])],
     ),
-    "old runs appear after an empty list": Story(
+    "old runs appear after an empty list": Scenario(
         "stream",
         list,
         [
@@ -443,7 +425,7 @@ STORIES = {
             (lambda: [stream("new", "COMPLETED", 0, 0)], ["new"]),
         ],
     ),
-    "runs finish simultaneously": Story(
+    "runs finish simultaneously": Scenario(
         "orchestration",
         lambda: [orchestration(f"r{n}", "RUNNING", n / 60, n / 60) for n in range(3)],
         [
@@ -452,7 +434,7 @@ STORIES = {
         ],
     ),
     **{
-        f"finished_at is {name}": Story(
+        f"finished_at is {name}": Scenario(
             "orchestration",
             lambda: [orchestration("r1", "RUNNING", 0, 0)],
             [(lambda finished=finished: [orchestration("r1", "COMPLETED", 0, 0, finished)], ["r1"])],  # type: ignore[misc]  # the loop's
@@ -460,7 +442,7 @@ STORIES = {
         for name, finished in {"absent": None, "ahead": -24, "past": 48, "zero": "0001-01-01T00:00:00.000Z"}.items()
     },
     **{
-        f"clock of the service is {-hours} h ahead": Story(
+        f"clock of the service is {-hours} h ahead": Scenario(
             "reverse_etl",
             list,
             [(lambda hours=hours: [reverse_etl("r1", "COMPLETED", hours, hours)], ["r1"])],  # type: ignore[misc]  # the loop's
@@ -471,12 +453,12 @@ STORIES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
-async def test_each_run_is_reported_once(story: Story, service: RunService) -> None:
-    trigger, name = TRIGGERS[story.trigger]
-    show(service, name, *story.before())
+@pytest.mark.parametrize("scenario", STORIES.values(), ids=STORIES)
+async def test_each_run_is_reported_once(scenario: Scenario, service: RunService) -> None:
+    trigger, name = TRIGGERS[scenario.trigger]
+    show(service, name, *scenario.before())
     async with watching(trigger(), service) as watcher:
-        for runs, reported in story.steps:
+        for runs, reported in scenario.steps:
             show(service, name, *runs())
             await watcher.event(len(reported))
             await watcher.poll()
@@ -561,7 +543,7 @@ def run_of(name: str, run_id: str, status: str, minutes: float, finished: float 
 async def test_a_changed_format_of_run_ids_loses_and_repeats_no_event(
     kind: str, restarts: bool, service: RunService, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (trigger, name), store = TRIGGERS[kind], Store()
+    (trigger, name), store = TRIGGERS[kind], AssetStateStore()
     show(service, name, *(run_of(name, f"old{n}", "COMPLETED", n, n - 0.5) for n in (2, 3, 60)))
     going = run_of(name, "going", "RUNNING", 1)
     show(service, name, going)

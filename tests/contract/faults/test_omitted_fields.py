@@ -29,7 +29,7 @@ from airflow_provider_datapipe.operators.schedules import (
 from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator
 from airflow_provider_datapipe.operators.transforms import TransformDeployOperator, TransformDetachOperator
 from airflow_provider_datapipe.operators.workspaces import WorkspaceApplyOperator, WorkspacePlanOperator
-from airflow_provider_datapipe.resources.schedule_kinds import NotHoldableError
+from airflow_provider_datapipe.resources.schedule_kinds import ScheduleNotPausableError
 from tests.support.local_service import LocalService
 from tests.support.omitting_service import OmittingService
 from tests.support.tasks import Memory, run
@@ -106,7 +106,7 @@ def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [text for text in texts if "does not show" in text]
 
 
-def test_apply_sends_nothing_again(service: OmittingService, workspace: Path) -> None:
+def test_apply_sends_no_request_for_unknown_schedules(service: OmittingService, workspace: Path) -> None:
     for _ in range(2):
         assert apply(service, workspace) == 0
     assert service.changes == []
@@ -127,7 +127,7 @@ def test_plan_exits_with_0_and_names_each_unknown_field_once(
     assert output.endswith("Nothing to do.\n")
 
 
-def test_an_unknown_schedule_goes_with_another_change(service: OmittingService, workspace: Path) -> None:
+def test_unknown_schedule_is_sent_with_another_change(service: OmittingService, workspace: Path) -> None:
     workspace.write_text(
         WORKSPACE.replace("0 3", "30 3").replace(
             "orchestration: Nightly\n    source", "settings: {depth: 1}\n    source"
@@ -140,7 +140,7 @@ def test_an_unknown_schedule_goes_with_another_change(service: OmittingService, 
 
 
 @pytest.mark.slow
-def test_a_sync_that_is_detached_gets_its_schedule_first(service: OmittingService, workspace: Path) -> None:
+def test_detached_sync_gets_its_schedule_before_the_detachment(service: OmittingService, workspace: Path) -> None:
     workspace.write_text(detached("30 3"))
     for _ in range(2):
         assert apply(service, workspace) == 0
@@ -153,7 +153,7 @@ def test_a_sync_that_is_detached_gets_its_schedule_first(service: OmittingServic
 
 
 @pytest.mark.slow
-def test_a_schedule_that_is_shown_is_compared(service: OmittingService, workspace: Path) -> None:
+def test_visible_schedule_is_compared(service: OmittingService, workspace: Path) -> None:
     service.held["elt_syncs"]["shop"] |= {"orchestration_workflow_id": None, "sync_interval": None}
     workspace.write_text(detached("0 3"))
     assert plan(service, workspace) == 3
@@ -189,7 +189,7 @@ def test_the_workspace_operators_log_one_warning(
     assert (len(warnings_in(caplog)), len(result["warnings"]), older.changes) == (1, 4, [])
 
 
-def test_pull_keeps_what_the_file_says_of_unknown_fields(service: OmittingService, workspace: Path) -> None:
+def test_pull_keeps_unknown_fields_of_the_file(service: OmittingService, workspace: Path) -> None:
     assert command(service, "pull", "--workspace", str(workspace)) == 0
     assert workspace.read_text() == WORKSPACE
 
@@ -329,17 +329,19 @@ class Task(Memory):
 def paused_and_restored(service: OmittingService, **what: Any) -> tuple[bool, bool]:
     """Run the three schedule tasks. Return whether the second one changed, and the third one restored the service."""
     before = json.dumps(service.held, sort_keys=True)
-    noted = run(ScheduleSnapshotOperator(task_id="note", **what), Task())
+    snapshot = run(ScheduleSnapshotOperator(task_id="snapshot", **what), Task())
     assert service.changes == []
-    run(SchedulePauseOperator(task_id="pause", snapshot=noted), Task())
+    run(SchedulePauseOperator(task_id="pause", snapshot=snapshot), Task())
     meanwhile = json.dumps(service.held, sort_keys=True)
-    run(ScheduleRestoreOperator(task_id="restore", snapshot=noted), Task())
+    run(ScheduleRestoreOperator(task_id="restore", snapshot=snapshot), Task())
     return meanwhile != before, json.dumps(service.held, sort_keys=True) == before
 
 
 def test_an_attached_elt_sync_needs_its_schedule_to_be_paused(service: OmittingService) -> None:
-    with pytest.raises(NotHoldableError, match=r"attached to orchestration nightly.*does not show its sync_interval"):
-        run(ScheduleSnapshotOperator(task_id="note", elt_sync_id="shop"), Task())
+    with pytest.raises(
+        ScheduleNotPausableError, match=r"attached to orchestration nightly.*does not show its sync_interval"
+    ):
+        run(ScheduleSnapshotOperator(task_id="snapshot", elt_sync_id="shop"), Task())
     assert paused_and_restored(service, elt_sync_id="shop", cron_schedule="0 3 * * *") == (True, True)
 
 
@@ -354,14 +356,14 @@ def test_a_table_with_an_unknown_schedule_is_paused(
     older: OmittingService, attached: str | None, schedule: str | None
 ) -> None:
     older.held["transforms"]["people"] |= {"cron_expression": schedule, "orchestration_workflow_id": attached}
-    with pytest.raises(NotHoldableError, match="does not show its cron_expression"):
-        run(ScheduleSnapshotOperator(task_id="note", transform_id="people"), Task())
+    with pytest.raises(ScheduleNotPausableError, match="does not show its cron_expression"):
+        run(ScheduleSnapshotOperator(task_id="snapshot", transform_id="people"), Task())
     given = schedule or "none"
     changes = bool(attached or schedule)
     assert paused_and_restored(older, transform_id="people", cron_schedule=given) == (changes, True)
 
 
-def test_an_elt_sync_that_is_not_attached_shows_its_schedule(older: OmittingService) -> None:
+def test_schedule_of_an_unattached_elt_sync_is_visible(older: OmittingService) -> None:
     older.held["elt_syncs"]["shop"]["orchestration_workflow_id"] = None
     assert paused_and_restored(older, elt_sync_id="shop") == (True, True)
 
@@ -417,7 +419,7 @@ def changes_of(local: LocalService) -> list[str]:
     return [f"{one['method']} {one['path']}" for one in local.journal_requests() if one["method"] != "GET"]
 
 
-def test_commands_change_nothing_that_is_up_to_date(local: LocalService, workspace: Path) -> None:
+def test_commands_do_not_change_current_resources(local: LocalService, workspace: Path) -> None:
     assert plan(local, workspace) == 0
     assert apply(local, workspace) == 0
     assert command(local, "pull", "--workspace", str(workspace)) == 0
@@ -433,12 +435,12 @@ def test_apply_detaches_a_sync_with_the_schedule_of_the_file(local: LocalService
 
 def test_the_schedule_of_an_attached_sync_is_restored(local: LocalService) -> None:
     path = f"{local.base_url}/elt_syncs/shop"
-    noted = run(ScheduleSnapshotOperator(task_id="note", elt_sync_id="shop", cron_schedule="0 3 * * *"))
-    run(SchedulePauseOperator(task_id="pause", snapshot=noted))
+    snapshot = run(ScheduleSnapshotOperator(task_id="snapshot", elt_sync_id="shop", cron_schedule="0 3 * * *"))
+    run(SchedulePauseOperator(task_id="pause", snapshot=snapshot))
     meanwhile = httpx.get(path, headers=local.headers).json()
-    held = noted["held"]["sync_interval"]
+    held = snapshot["held"]["sync_interval"]
     assert ("orchestration_workflow_id" in meanwhile, meanwhile["sync_interval"]) == (False, held)
-    run(ScheduleRestoreOperator(task_id="restore", snapshot=noted))
+    run(ScheduleRestoreOperator(task_id="restore", snapshot=snapshot))
     assert httpx.get(path, headers=local.headers).json()["orchestration_workflow_id"] == "nightly"
     shown = httpx.delete(f"{path}/orchestration", headers=local.headers).json()
     assert shown["sync_interval"] == "0 3 * * *"

@@ -24,7 +24,7 @@ from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger, ReverseEtlRunEventTrigger
 from tests.support.scripted_server import Reply, RoutedServer, ScriptedServer, Seen
-from tests.support.tasks import Memory, context_of, first_event, run, stored_and_made_again
+from tests.support.tasks import Memory, context_of, first_event, recreated_trigger, run
 from tests.support.waited_run import KINDS, MODES, OPERATORS, STATUS_URLS, WaitedRun, operator
 
 Serve = Callable[..., Any]
@@ -73,7 +73,7 @@ def test_plain_text_after_an_endpoint_without_content_is_success(serve: Serve) -
 )
 def test_login_page_is_no_success_of_a_request(reply: Reply, serve: Serve) -> None:
     serve(ScriptedServer([reply]))
-    with pytest.raises(ProtocolError, match="does not say"):
+    with pytest.raises(ProtocolError, match="does not match the interface"):
         ask("elt_syncs.enable", sync_id="x")
 
 
@@ -206,7 +206,7 @@ def test_non_finite_row_counts_of_runs_are_absent(
 
 
 @NUMBERS
-async def test_event_of_a_run_has_no_numbers_that_are_none(number: Any, serve: Serve) -> None:
+async def test_event_of_a_run_has_no_invalid_numbers(number: Any, serve: Serve) -> None:
     times = {"started_at": "2026-03-01T10:00:00.000Z", "finished_at": "2026-03-01T10:00:05.000Z"}
     runs = [
         {"id": name, "reverse_etl_sync_id": "s", "status": "COMPLETED", **times, **dict.fromkeys(COUNTS, number)}
@@ -220,7 +220,7 @@ async def test_event_of_a_run_has_no_numbers_that_are_none(number: Any, serve: S
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400])
-def test_required_count_that_is_no_number_is_an_error(number: str, serve: Serve) -> None:
+def test_required_count_must_be_a_number(number: str, serve: Serve) -> None:
     serve(ScriptedServer([Reply(body=b'{"count": %s}' % number.encode())]))
     with pytest.raises(ProtocolError, match=r"count: .*finite"):
         ask("reverse_etl_failed_records.count", reverse_etl_sync_id="s")
@@ -357,7 +357,7 @@ async def _together(tasks: list[Any]) -> list[str]:
     for task in tasks:
         with pytest.raises(TaskDeferred) as deferred:
             await asyncio.to_thread(task.execute, context_of(Memory()))
-        triggers.append(stored_and_made_again(deferred.value))
+        triggers.append(recreated_trigger(deferred.value))
     events = await asyncio.gather(*(first_event(trigger) for trigger in triggers))
     outcomes = []
     for task, event in zip(tasks, events, strict=True):

@@ -86,7 +86,7 @@ def test_run_found_after_a_lost_response_is_reported_as_attached(kind: TaskKind,
 @MODES
 @pytest.mark.parametrize("hours", [-2, -1, 1])
 @pytest.mark.parametrize("kind", LISTED)
-def test_times_that_are_wrong_by_hours_cause_no_second_run(kind: TaskKind, hours: int, *, deferrable: bool) -> None:
+def test_timestamps_off_by_hours_cause_no_second_run(kind: TaskKind, hours: int, *, deferrable: bool) -> None:
     with mock.patch("tests.support.hostile.dto.iso", shifted_by(hours)):
         done = play(Case(kind, deferrable, faults=Faults(losses=("executed_drop",))))
     assert len(done.service.runs_of("one")) == 1
@@ -105,7 +105,7 @@ def shifted_by(hours: int) -> Callable[..., str]:
 @pytest.mark.parametrize("kind", LISTED)
 @pytest.mark.parametrize("status", ["404", "400"])
 @pytest.mark.parametrize("seconds", [0.5, 30])
-def test_run_that_is_denied_for_a_moment_is_not_started_again(
+def test_temporarily_missing_run_is_not_started_again(
     kind: TaskKind, status: str, seconds: float, *, deferrable: bool
 ) -> None:
     # A retry begins 300 s after the first try has failed.
@@ -146,7 +146,7 @@ def test_refusals_because_of_no_active_run_end_with_an_error(
     done = played(case)
     (attempt,) = done.attempts
     if names == "unnamed":
-        # A run that is scheduled and not shown can't be told from none: waited for as long as scheduling may take.
+        # An invisible scheduled run cannot be distinguished from no run, so the task waits for the scheduling limit.
         assert attempt.error is not None
     else:
         assert isinstance(attempt.error, RunConflictError if kind != "elt_sync" else Exception)
@@ -159,7 +159,7 @@ def test_refusals_because_of_no_active_run_end_with_an_error(
 @MODES
 @pytest.mark.parametrize("kind", REFUSING)
 @pytest.mark.parametrize("names", ["finished", "missing"])
-def test_attach_takes_no_result_of_a_run_that_had_finished(kind: TaskKind, names: Any, *, deferrable: bool) -> None:
+def test_attach_ignores_the_result_of_a_finished_run(kind: TaskKind, names: Any, *, deferrable: bool) -> None:
     faults = Faults(conflict=names, stuck_conflict=Window(0, 30))
     done = played(Case(kind, deferrable, faults=faults))
     assert done.attempts[-1].error is None
@@ -261,7 +261,7 @@ def test_stored_cursor_of_an_old_id_format_does_not_fail_retries() -> None:
 @MODES
 @pytest.mark.parametrize("policy", ["skip", "fail", "attach", "wait"])
 @pytest.mark.parametrize("names", ["missing", "unnamed"])
-def test_no_policy_is_about_a_run_of_the_task_that_is_not_listed(names: Any, policy: Any, *, deferrable: bool) -> None:
+def test_if_running_ignores_an_unlisted_run_of_the_task(names: Any, policy: Any, *, deferrable: bool) -> None:
     faults = Faults(conflict=names, losses=("executed_502",))
     plans = (Plan(duration=200.0, delay=900.0),)
     done = played(Case("elt_stream", deferrable, faults=faults, plans=plans, if_running=policy))
@@ -279,7 +279,7 @@ def test_full_refresh_is_requested_once_for_a_run(*, deferrable: bool) -> None:
 
 @MODES
 @pytest.mark.parametrize("hours", [-2, 2])
-def test_attach_takes_no_earlier_result_where_times_are_wrong(hours: int, *, deferrable: bool) -> None:
+def test_attach_ignores_earlier_results_despite_wrong_times(hours: int, *, deferrable: bool) -> None:
     faults = Faults(conflict="finished", stuck_conflict=Window(0, 20))
     with mock.patch("tests.support.hostile.dto.iso", shifted_by(hours)):
         played(Case("elt_stream", deferrable, faults=faults, tries=2))

@@ -61,7 +61,7 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 @MODES
 @KINDS
 @pytest.mark.parametrize("status", [400, 404, 410])
-def test_one_answer_that_a_run_is_missing(kind: str, status: int, serve: Serve, *, deferrable: bool) -> None:
+def test_wait_survives_one_missing_run_response(kind: str, status: int, serve: Serve, *, deferrable: bool) -> None:
     service = serve(WaitedRun(disturb=missing_at(range(2, 3), status)))
     assert run(operator(kind, deferrable=deferrable))["outcome"] == "succeeded"
     assert service.started == [kind]
@@ -97,7 +97,7 @@ def test_answers_that_show_the_run_end_the_grace_period(serve: Serve, *, deferra
 
 
 @pytest.mark.slow
-def test_a_stopped_task_whose_run_is_missing_once_is_disabled(serve: Serve) -> None:
+def test_on_kill_disables_the_sync_despite_a_missing_run(serve: Serve) -> None:
     """Hide the run from the last poll of a stopped task. The run may still be active."""
     service = serve(WaitedRun(disturb=missing_at(range(1, 1000)), disturb_lists=True))
     with pytest.raises(TaskDeferred) as deferred:
@@ -156,7 +156,7 @@ ABSURD_DELAYS = [
 @pytest.mark.slow
 @MODES
 @pytest.mark.parametrize(("kind", "status", "delay"), ABSURD_DELAYS)
-def test_an_absurd_delay_does_not_hold_up_a_wait(
+def test_absurd_retry_after_does_not_delay_a_wait(
     kind: str, status: int, delay: str, serve: Serve, monkeypatch: pytest.MonkeyPatch, *, deferrable: bool
 ) -> None:
     """Shorten the longest accepted delay for the test."""
@@ -218,7 +218,7 @@ async def test_a_watcher_survives_a_backend_that_hangs_for_a_while(hangs: list[b
     service = serve(WaitedRun(-1))
     waiting: asyncio.Future[Any] = asyncio.ensure_future(anext(EltStreamRunEventTrigger("s", poll_interval=0.1).run()))
     async with asyncio.timeout(60):
-        while len(service.seen) < 2:  # noqa: ASYNC110 - the service runs in a thread of its own
+        while len(service.seen) < 2:  # noqa: ASYNC110 - the service runs in a separate thread
             await asyncio.sleep(0.01)
         # A run starts and ends.
         service.started.append("elt_stream")

@@ -17,7 +17,7 @@ MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
 LIST_BOMB = "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10))
 MERGE_CHAIN = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{<<: *a{n - 1}}}\n" for n in range(1, 1200))
 
-#: The text, and the line of the error in workspaces and seeds.
+#: YAML text, and the line of the error in workspaces and seeds.
 ENDLESS = {
     "merge_into_itself": ("x: 1\na: &a {<<: *a}\n", 2),
     "merge_into_itself_by_another": ("x: 1\na: &a\n  b: &b {<<: *a}\n", 3),
@@ -45,9 +45,9 @@ def test_workspace_without_an_end_is_an_error_with_its_line(
     file = tmp_path / "workspace.yaml"
     file.write_text(text)
     assert plan("--workspace", str(file), monkeypatch=monkeypatch) == 1
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert re.search(
-        rf"workspace\.yaml:{line or r'[0-9]+'}:\d+: .*(nested too deep|into itself|more than 200,000)", said
+        rf"workspace\.yaml:{line or r'[0-9]+'}:\d+: .*(nested too deep|into itself|more than 200,000)", message
     )
 
 
@@ -60,8 +60,8 @@ def test_seed_without_an_end_is_an_error_with_its_line(
     file = tmp_path / "seed.yaml"
     file.write_text(text)
     assert local(["init", "--home", str(tmp_path / "home"), "--seed", str(file)]) != 0
-    said = capsys.readouterr().err
-    assert re.search(rf"seed\.yaml, line {line or r'[0-9]+'}: .*(nested too deep|into itself)", said)
+    message = capsys.readouterr().err
+    assert re.search(rf"seed\.yaml, line {line or r'[0-9]+'}: .*(nested too deep|into itself)", message)
 
 
 @pytest.mark.slow
@@ -74,9 +74,9 @@ def test_front_matter_without_an_end_is_an_error_with_its_line(
     comments = "".join(f"-- {each}\n" for each in text.splitlines())
     (tmp_path / "models" / "orders.sql").write_text(f"-- ---\n{comments}-- ---\nSELECT 1\n")
     assert plan("--transforms", str(tmp_path / "models"), monkeypatch=monkeypatch) == 1
-    said = capsys.readouterr().err
-    # The first line of the file is the mark of the front matter.
+    message = capsys.readouterr().err
+    # The first line of the file is the marker of the front matter.
     place = line + 1 if line else "[0-9]+"
     assert re.search(
-        rf"orders\.sql, line {place}: .*(nested too deep|<< is not supported|more than 10,000 values)", said
+        rf"orders\.sql, line {place}: .*(nested too deep|<< is not supported|more than 10,000 values)", message
     )

@@ -62,7 +62,7 @@ class Shown:
         if self._faults.zero_started:
             times["started_at"] = ZERO_TIME
         elif run.resource.kind != "orchestration":
-            # Required for the other kinds: a run that is only scheduled shows when it is due.
+            # The other kinds require the field, so a scheduled run has its due time.
             times.setdefault("started_at", self.time(run.started_at))
         return times
 
@@ -97,7 +97,7 @@ class Shown:
     def snapshots(self, stream: Resource) -> Json:
         """Return the part of a sync's status that shows one stream."""
         body: Json = {"name": stream.id}
-        # A requested run is shown as SCHEDULED here before a run is listed.
+        # The status shows a requested run as SCHEDULED before the list contains it.
         known = [run for run in stream.runs if run.status_at(self._at) is not None]
         active = [run for run in known if run.is_active_at(self._at)]
         over = [run for run in known if run not in active]

@@ -50,7 +50,7 @@ class HostileServer:
             connections = list(self._connections)
         if any(connection.is_busy for connection in connections):
             return False
-        # A request that was sent is readable at once: both ends are on this machine.
+        # On loopback, a sent request is readable at once.
         return not _readable([self._listener, *(connection.socket for connection in connections)])
 
     def _accept(self) -> None:
@@ -67,7 +67,7 @@ class HostileServer:
         try:
             connection.serve()
         finally:
-            # In this order: the server is idle only when the client can see that the connection was closed.
+            # Close before the update of the state: the server is idle only if the client can see the closed connection.
             connection.close()
             with self._lock:
                 self._connections.discard(connection)

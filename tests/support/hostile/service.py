@@ -234,7 +234,7 @@ class Service:
         return Response(200, {"status_url": url})
 
     def _continue(self, run: Run) -> None:
-        """Continue the load after a run that is a slice of it."""
+        """Continue a load after one of its slices."""
         if run.plan.outcome == "CHUNK_COMPLETED":
             begin = run.finished_at + 1
             rest = self._new_run(

@@ -38,7 +38,7 @@ _AREAS = (
 )
 
 EXAMPLES: list[Example] = [example for area in _AREAS for example in area.EXAMPLES]
-#: Those which no other can be beside.
+#: Examples that cannot run concurrently with others.
 ALONE: list[Example] = workspaces.ALONE
 
 
@@ -56,7 +56,7 @@ def seed(folder: Path) -> dict[str, Any]:
         ]
     }
     for area in _AREAS:
-        # A path may hold what JSON escapes.
+        # A path may contain characters that JSON escapes.
         there = json.dumps(area.SEED).replace("{folder}", json.dumps(str(folder))[1:-1])
         for section, items in json.loads(there).items():
             merged.setdefault(section, []).extend(items)

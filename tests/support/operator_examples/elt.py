@@ -39,7 +39,7 @@ def _sync(use: str, **more: Any) -> dict[str, Any]:
 _STREAMS = ("refresh", "cancel", "set", "set_by_name", "delete", "delete_by_name")
 
 SEED: dict[str, Any] = {
-    # A connection has ten syncs at the most.
+    # A connection has at most ten syncs.
     "connections": [files_connection("elt_new", "Files for new syncs")],
     "orchestrations": [orchestration("elt.orchestration", "ELT")],
     "elt_syncs": [

@@ -74,39 +74,39 @@ SEED: dict[str, Any] = {
 }
 
 
-def _note(resource: str, which: str, original: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
+def _snapshot(resource: str, which: str, original: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
     return {"resource": resource, "id": which, "name": which, "round": "one", "original": original, "held": held}
 
 
-def _notes(use: str) -> dict[str, dict[str, Any]]:
+def _snapshots(use: str) -> dict[str, dict[str, Any]]:
     stream = f"sync_interval of stream schedule.elt.{use}.rows"
     built = {"cron_expression": "0 4 * * *", "is_published_table": True}
     return {
-        "elt_sync": _note(
+        "elt_sync": _snapshot(
             "elt_sync",
             f"schedule.elt.{use}",
             {"enabled": True, "sync_interval": "0 3 * * *", stream: "0 5 * * *", **_ATTACHED},
             {"sync_interval": NEVER, stream: NEVER, **_FREE},
         ),
-        "transform": _note(
+        "transform": _snapshot(
             "transform",
             f"schedule.transform.{use}",
             {**built, "rebuild_trigger": "schedule"},
             {"cron_expression": NEVER},
         ),
-        "transform_attached": _note(
+        "transform_attached": _snapshot(
             "transform",
             f"schedule.transform.{use}_attached",
             {**built, "rebuild_trigger": "orchestration", **_ATTACHED},
             {"cron_expression": NEVER, **_FREE},
         ),
-        "reverse_etl_sync": _note(
+        "reverse_etl_sync": _snapshot(
             "reverse_etl_sync",
             f"schedule.reverse.{use}",
             {"enabled": True, "sync_interval": "0 5 * * *", **_FREE},
             {"sync_interval": NEVER, "enabled": True, **_FREE},
         ),
-        "orchestration": _note(
+        "orchestration": _snapshot(
             "orchestration",
             f"schedule.orchestration.{use}",
             {"cron_schedule": "0 2 * * *"},
@@ -116,7 +116,7 @@ def _notes(use: str) -> dict[str, dict[str, Any]]:
 
 
 def _switched(use: str) -> dict[str, Any]:
-    return _note("elt_sync", f"schedule.elt.{use}", {"enabled": True}, {"enabled": False})
+    return _snapshot("elt_sync", f"schedule.elt.{use}", {"enabled": True}, {"enabled": False})
 
 
 EXAMPLES = [
@@ -145,7 +145,7 @@ EXAMPLES = [
         "schedule_note_orchestration",
         ScheduleSnapshotOperator,
         {"orchestration_name": "Scheduled note", "cron_schedule": "0 9 * * *"},
-        # What the service shows counts.
+        # The given schedule applies only if the service omits it.
         {"resource": "orchestration", "original": {"cron_schedule": "0 2 * * *"}},
         {"resource": "orchestration"},
     ),
@@ -153,18 +153,18 @@ EXAMPLES = [
         Example(
             f"schedule_take_off_{name}",
             SchedulePauseOperator,
-            {"snapshot": noted},
-            changed("taken_off", id=noted["id"]),
+            {"snapshot": snapshot},
+            changed("paused", id=snapshot["id"]),
         )
-        for name, noted in (*_notes("own").items(), ("paused", _switched("pause")))
+        for name, snapshot in (*_snapshots("own").items(), ("paused", _switched("pause")))
     ),
     *(
         Example(
             f"schedule_put_back_{name}",
             ScheduleRestoreOperator,
-            {"snapshot": noted, "if_changed": "fail"},
-            changed("restore", id=noted["id"]),
+            {"snapshot": snapshot, "if_changed": "fail"},
+            changed("restored", id=snapshot["id"]),
         )
-        for name, noted in (*_notes("back").items(), ("paused", _switched("resume")))
+        for name, snapshot in (*_snapshots("back").items(), ("paused", _switched("resume")))
     ),
 ]

@@ -15,7 +15,7 @@ from airflow_provider_datapipe.operators.transforms import (
 )
 from tests.support.operator_examples.example import UNCHANGED, Example, changed, orchestration, transform
 
-#: Folders of SQL files, of which some read others.
+#: Folders of SQL files with references between them.
 MODELS = Path(__file__).parent / "models"
 _ATTACHED = {"orchestration_workflow_id": "orchestration.builds"}
 
@@ -33,7 +33,7 @@ SEED: dict[str, Any] = {
         _seeded("detach", **_ATTACHED),
         _seeded("detached", folder_path="declared", **_ATTACHED),
         _seeded("orphan", folder_path="declared"),
-        # The same once more for the plan: examples run beside each other.
+        # A copy for the plan, because examples run concurrently.
         _seeded("planned", name="detached", folder_path="planned", **_ATTACHED),
         _seeded("planned_orphan", folder_path="planned"),
         _seeded("numbers", folder_path="bulk_update", materialization="view"),

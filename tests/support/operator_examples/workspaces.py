@@ -70,5 +70,5 @@ EXAMPLES = [
     ),
 ]
 
-#: No other example can run beside these: the service loses each resource that the file does not name.
+#: Examples that delete all resources missing in the file, so no other example can run concurrently.
 ALONE = [_apply("workspace_delete_orphans", "emptied.yaml", delete_orphans="True")]

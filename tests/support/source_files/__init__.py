@@ -1,1 +1,1 @@
-"""Malformed and tricky source files, with the tables that they contain by the definitions of their formats."""
+"""Malformed and unusual source files, with the tables that they contain according to their formats."""

@@ -10,12 +10,12 @@ import pytest
 
 #: A file, or its lines.
 Content = str | bytes | Sequence[str]
-#: A cell: text, a number as it was written, a nested JSON value, or None if it is absent.
+#: Cell: text, a number in its original spelling, a nested JSON value, or None if it is absent.
 Cell = Any
 
 
 class Number(str):
-    """JSON number, as it was written."""
+    """JSON number in its original spelling."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class Case:
     :param valid: The bytes of a valid file with the same name and options, which is loaded before.
     :param tables: The acceptable tables. Without any, the run must fail.
     :param may_fail: A failure is acceptable.
-    :param lines: The line numbers of which the message of a failure must contain one. Empty if no line is at fault.
+    :param lines: Line numbers. The message of a failure must contain one of them, unless this is empty.
     :param why: The reason for several acceptable outcomes.
     :param says: Words that the message of a failure must contain.
     :param origin: Other settings of the stream, such as ``format``.

@@ -19,7 +19,7 @@ Canonical = Any
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*")
-#: Integer that its type can give back as it was written.
+#: Integer whose spelling does not change in an integer type.
 _PLAIN_INTEGER = re.compile(r"\s*(0|-?[1-9]\d*)\s*")
 _INTEGER_TYPE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM")
 _NESTED_TYPE = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
@@ -92,7 +92,7 @@ def difference(loaded: Loaded, wanted: Table) -> str | None:
 
 
 def _order(names: Sequence[str], table: Table) -> list[int] | None:
-    """Return the position of each expected column. Names that a table cannot have twice, or at all, are free."""
+    """Return the position of each expected column. Names that a table cannot contain match any name."""
     places = list(range(len(names)))
     if table.columns is None:
         return places if not table.rows or len(table.rows[0]) == len(names) else None
@@ -114,7 +114,7 @@ def _canonical_columns(
 ) -> tuple[list[Canonical], list[Canonical]]:
     known = {cell: None if cell is None else _canonical(kind, cell) for cell in set(cells)}
     there = [known[cell] for cell in cells]
-    # Cells that are equal, or one object, are examined once.
+    # Equal cells are examined once.
     keys = [(type(cell), cell if isinstance(cell, str) else id(cell)) for cell in source]
     distinct = dict(zip(keys, source, strict=True))
     plain: list[Canonical] | None = None
@@ -122,7 +122,7 @@ def _canonical_columns(
         examined = {key: _of_source(kind, cell, form) for key, cell in distinct.items()}
         expected = [examined[key] for key in keys]
         if kind == "VARCHAR" and ("text", "") not in expected:
-            # A CSV file does not distinguish nothing from an empty text.
+            # A CSV file does not distinguish null from an empty text.
             there = [None if cell == ("text", "") else cell for cell in there]
         if Counter(there) == Counter(expected):
             return there, expected
@@ -167,7 +167,7 @@ def _canonical(kind: str, text: str) -> Canonical:
 
 
 def _text(text: str) -> Canonical:
-    # A column of text may have JSON values of other types.
+    # A text column may contain JSON values of other types.
     if text[:1] in ("{", "["):
         with suppress(MalformedError):
             return "json", _frozen(json_value(text), is_typed=False)
@@ -187,7 +187,7 @@ def _floating(text: str) -> Canonical:
     exact, value = Decimal(text.strip()), float(text)
     if math.isinf(value):
         return Unfit((text,))
-    # Floating point holds no more than 15 digits of every number. Of integers no digit may be lost.
+    # A float is exact for up to 15 digits. Integers must keep all digits.
     return exact if _INTEGER.fullmatch(text) else Decimal(repr(value))
 
 

@@ -59,7 +59,7 @@ def _member(
     crc: int | None = None,
     size: int | None = None,
 ) -> bytes:
-    """Return a member of a gzip file, as RFC 1952 describes it."""
+    """Return a member of a gzip file according to RFC 1952."""
     compressor = zlib.compressobj(6, zlib.DEFLATED, -15)
     body = compressor.compress(data) + compressor.flush()
     crc = zlib.crc32(data) if crc is None else crc
@@ -147,7 +147,7 @@ def _zip(name: str, content: bytes, *tables: Table, file: str = "data.csv.zip", 
 
 def _zip_cases() -> list[Case]:
     good = _zipped(("data.csv", _DATA))
-    inner, packed, outside = ("data.csv", _DATA), gzip.compress(_DATA), "leads out of it"
+    inner, packed, outside = ("data.csv", _DATA), gzip.compress(_DATA), "is outside the archive's folder"
     both = csv_table(_DATA + _DATA.split(b"\n", 1)[1])
     streamed = _Stream()
     with zipfile.ZipFile(streamed, "w", zipfile.ZIP_DEFLATED) as archive:

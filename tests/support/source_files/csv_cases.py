@@ -13,7 +13,7 @@ from tests.support.source_files.cases import Builder, Case, Content, Table, enco
 from tests.support.source_files.references import csv_table
 
 HEADER = "id,name,amount"
-#: More rows than the reader takes into its sample.
+#: More rows than in the reader's sample.
 MANY = 21_000
 
 
@@ -55,7 +55,7 @@ def _valid_file(
 
 CSV = Builder("csv", "data.csv", csv_table, _valid_file)
 valid, malformed, ambiguous, table_of = CSV.valid, CSV.malformed, CSV.ambiguous, CSV.table_of
-#: Options with which the reader's buffers are small.
+#: Options for small buffers of the reader.
 _SMALL_BUFFERS = {"max_line_size": 20_000}
 _literal = partial(
     ambiguous, why="RFC 4180 does not allow a quote within an unquoted field; many readers take it literally."
@@ -88,7 +88,7 @@ def csv_cases() -> list[Case]:
 
 def _widths() -> list[Case]:
     long, short = "7,n7,7.5,extra", "7,n7"
-    # More than one of the reader's buffers of 32 MB, in few rows.
+    # More than one buffer of the reader (32 MB) in few rows.
     wide = [HEADER, *(f"{number},{'x' * 8_000},{number}.5" for number in range(2, 4_500))]
     return [
         malformed("long_row_first", lines(9, line2=long), at=2),

@@ -231,7 +231,7 @@ def _nested() -> list[Case]:
 
 def _changes() -> list[Case]:
     kinds = {"number": "1", "decimal": "1.5", "text": '"x"', "truth": "true", "array": "[1]", "object": '{"a": 1}'}
-    # Nested types come from the whole file, whatever is late.
+    # Nested types are detected from the whole file, not only from the sample.
     pairs = [(one, other) for one in kinds for other in kinds if one != other and one not in ("array", "object")]
     cases = [
         _value(f"{one}_and_late_{other}", kinds[one], late=kinds[other])

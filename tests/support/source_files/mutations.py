@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
-#: The other columns of a file. The first one is always ``id``: a column that stays, and is never empty.
+#: Columns of a file after the first one, which is always ``id`` and never empty.
 _NAMES = ["name", "amount", "day", "note", "x"]
-# CR alone is not among them: Python 3.11 writes it without quotes.
+# A single CR is not included, because Python 3.11 writes it without quotes.
 _CHARACTERS = [*'abz 19.-,;|\t"\n#\u00e9\u20ac\U0001f600', "\r\n"]
 _WORDS = st.lists(st.sampled_from(_CHARACTERS), max_size=8).map("".join)
 _NUMBERS = st.one_of(
@@ -20,7 +20,7 @@ _NUMBERS = st.one_of(
 )
 _DAYS = st.dates().map(str)
 _CELLS = [_WORDS, _NUMBERS, _DAYS, st.sampled_from(["", "true", "false", "NULL"])]
-#: What is inserted into files.
+#: Inserted bytes.
 _TOKENS = [*(bytes([byte]) for byte in b'"\n,;\t|\\ \0\xff#{}[:1'), b'""', b"\r\n", b",extra", b"null"]
 
 
@@ -46,7 +46,7 @@ def csv_files(draw: st.DrawFn) -> CsvFile:
         lineterminator=draw(st.sampled_from(["\n", "\r\n"])),
     )
     writer.writerow(["id", *names])
-    # Text, so that a quote around a number is no promise.
+    # Text values, because quotes around a number do not guarantee a text column.
     writer.writerows([str(cell) for cell in row] for row in rows)
     return CsvFile(delimiter, out.getvalue().encode())
 
@@ -87,7 +87,7 @@ def mutated(draw: st.DrawFn, content: bytes) -> bytes:
         elif change == "insert":
             content = content[:place] + draw(st.sampled_from(_TOKENS)) + content[place:]
         elif change == "remove":
-            # One of the occurrences of a character.
+            # Change one occurrence of a character.
             character = draw(st.sampled_from([b'"', b"\n", b",", b";", b"\t", b"|", b"{", b"}", b":"]))
             found = content.find(character, place)
             content = content if found < 0 else content[:found] + content[found + 1 :]

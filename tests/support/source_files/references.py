@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.source_files.cases import MalformedError, Number, Table
 
-#: The largest field of the cases.
+#: Size of the largest field in the cases.
 _FIELD_LIMIT = 1 << 26
 
 
@@ -68,7 +68,7 @@ def csv_table(
 
 def json_value(text: str | bytes) -> Any:
     """
-    Return a JSON value with its numbers as they are written.
+    Return a JSON value with numbers in their original spelling.
 
     :raises MalformedError: It is not JSON.
     """
@@ -104,7 +104,7 @@ def jsonl_table(content: bytes, *, skip_blank: bool = False) -> Table:
     return Table(columns, [[each.get(key) for key in columns] for each in objects])
 
 
-# Large files of the cases have the same lines.
+# Cached, because large files of the cases repeat lines.
 @lru_cache(maxsize=40_000)
 def _json_object(line: str) -> dict[str, Any]:
     value = json_value(line)

@@ -1,5 +1,5 @@
 """
-The whole chaos test: ``python -m tests.system.chaos``, or ``make chaos``.
+Complete chaos test: ``python -m tests.system.chaos``, or ``make chaos``.
 
 Each fault for each kind of run in each mode, and random combinations of faults. Exit status: 0 if each resource had
 exactly one run, and each task ended with the state of its run.
@@ -19,30 +19,30 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
-# First: it replaces the clocks that other modules keep.
+# Imported first, because it replaces clocks that other modules import.
 import tests.support.simulated_time  # noqa: F401 - see above
 from tests.support.processes import ProgramError, Workspace
 from tests.system.airflow_api import AirflowApiError
 from tests.system.chaos.cases import KINDS, Case, all_single, combined
 from tests.system.chaos.hostile import hostile_cases, hostile_summary, play_hostile
-from tests.system.chaos.play import Verdict, Wave, connected, service_of
+from tests.system.chaos.play import CaseResult, Wave, connected, service_of
 from tests.system.components import AirflowComponents
 from tests.system.demo import terminated
 
 CONFIG = {
-    # Tasks that wait in their slots cost little.
+    # Tasks that wait in their worker slots need little CPU time.
     "core.parallelism": "8",
-    # The end of a worker is noticed by its silence.
+    # The scheduler detects a killed worker by missing heartbeats.
     "scheduler.task_instance_heartbeat_timeout": "20",
     "scheduler.task_instance_heartbeat_timeout_detection_interval": "3",
 }
-#: Seconds that a wave may take for each of its cases, and besides.
+#: Time limit of a wave in seconds: per case, and additionally.
 PER_CASE, BESIDES = 10, 180
 
 
-def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
-    """Run the cases in waves, and return the verdicts."""
-    verdicts: list[Verdict] = []
+def play(cases: Sequence[Case], wave_size: int) -> list[CaseResult]:
+    """Run the cases in waves, and return the results."""
+    results: list[CaseResult] = []
     kills: Counter[str] = Counter()
     with ExitStack() as stack:
         workspace = stack.enter_context(Workspace("datapipe-chaos-"))
@@ -55,17 +55,17 @@ def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
             wave = Wave(f"wave_{number}", together, airflow, service, dags)
             begun = time.monotonic()
             played = wave.play(limit=BESIDES + PER_CASE * wave_size)
-            verdicts += played
-            wrong = [verdict for verdict in played if verdict.faults]
+            results += played
+            wrong = [result for result in played if result.faults]
             say(
                 f"wave {number}: {len(played)} cases in {time.monotonic() - begun:.0f} s, {len(wrong)} wrong; killed:"
                 f" {', '.join(f'{victim} {times}' for victim, times in wave.kills.items())}"
             )
             kills.update(wave.kills)
-            for verdict in wrong:
-                say(str(verdict))
+            for result in wrong:
+                say(str(result))
     say(f"killed: {', '.join(f'{victim} {times}' for victim, times in kills.items())}")
-    return verdicts
+    return results
 
 
 def waves_of(cases: Sequence[Case], wave_size: int) -> Iterator[list[Case]]:
@@ -73,35 +73,35 @@ def waves_of(cases: Sequence[Case], wave_size: int) -> Iterator[list[Case]]:
     for company in sorted({case.company for case in cases}):
         those = [case for case in cases if case.company == company]
         if not company:
-            # What is killed while a request is on its way meets several that start together.
+            # A kill during a request affects several tasks that start together.
             those.sort(key=lambda case: case.number % 7)
         for begin in range(0, len(those), wave_size):
             yield those[begin : begin + wave_size]
 
 
-def summary(verdicts: Sequence[Verdict]) -> str:
-    """Return the numbers of verdicts by fault, and by kind and mode."""
-    troubles: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        case = verdict.case
+def summary(results: Sequence[CaseResult]) -> str:
+    """Return the numbers of results by fault, and by kind and mode."""
+    troubles: dict[str, list[CaseResult]] = {}
+    for result in results:
+        case = result.case
         several = len(case.kills) + (case.fault is not None) - any(kill.startswith("during") for kill in case.kills) > 1
         trouble = "several of these" if several else re.sub(r":\d+", "", case.trouble)
-        troubles.setdefault(trouble, []).append(verdict)
-    if killed := [verdict for verdict in verdicts if verdict.case.worker and verdict.case.kills]:
+        troubles.setdefault(trouble, []).append(result)
+    if killed := [result for result in results if result.case.worker and result.case.kills]:
         troubles["of these: with the worker"] = killed
-    for option in sorted({verdict.case.option or "" for verdict in verdicts} - {""}):
-        troubles[f"of these: {option}"] = [verdict for verdict in verdicts if verdict.case.option == option]
+    for option in sorted({result.case.option or "" for result in results} - {""}):
+        troubles[f"of these: {option}"] = [result for result in results if result.case.option == option]
     columns = [f"{kind} {mode}" for kind in KINDS for mode in ("deferred", "blocking")]
     lines = [f"{'':48}{'cases':>6}{'struck':>8}{'resources':>11}{'runs':>6}{'tries':>7}{'wrong':>7}"]
-    groups = {**troubles, **{column: [v for v in verdicts if _column(v) == column] for column in columns}}
-    for name, group in [*groups.items(), ("all", list(verdicts))]:
+    groups = {**troubles, **{column: [v for v in results if _column(v) == column] for column in columns}}
+    for name, group in [*groups.items(), ("all", list(results))]:
         counts = Counter(
             cases=len(group),
-            struck=sum(verdict.struck for verdict in group),
-            resources=sum(len(verdict.runs) for verdict in group),
-            runs=sum(sum(verdict.runs) for verdict in group),
-            tries=sum(verdict.tries for verdict in group),
-            wrong=sum(bool(verdict.faults) for verdict in group),
+            struck=sum(result.struck for result in group),
+            resources=sum(len(result.runs) for result in group),
+            runs=sum(sum(result.runs) for result in group),
+            tries=sum(result.tries for result in group),
+            wrong=sum(bool(result.faults) for result in group),
         )
         lines.append(
             f"{name:48}{counts['cases']:6}{counts['struck']:8}{counts['resources']:11}{counts['runs']:6}"
@@ -110,17 +110,17 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def _column(verdict: Verdict) -> str:
-    return f"{verdict.case.kind} {'deferred' if verdict.case.deferrable else 'blocking'}"
+def _column(result: CaseResult) -> str:
+    return f"{result.case.kind} {'deferred' if result.case.deferrable else 'blocking'}"
 
 
 def play_all_hostile(seed: int, count: int) -> int:
     """Run the cases with the hostile service, and return the number of wrong outcomes."""
     begun = time.monotonic()
-    verdicts = play_hostile(hostile_cases(seed, count), say)
-    say(hostile_summary(verdicts))
-    wrong = sum(bool(verdict.wrong) for verdict in verdicts)
-    say(f"{len(verdicts)} cases against the hostile service in {time.monotonic() - begun:.0f} s: {wrong} wrong")
+    results = play_hostile(hostile_cases(seed, count), say)
+    say(hostile_summary(results))
+    wrong = sum(bool(result.wrong) for result in results)
+    say(f"{len(results)} cases against the hostile service in {time.monotonic() - begun:.0f} s: {wrong} wrong")
     return wrong
 
 
@@ -150,13 +150,13 @@ def main() -> int:
     say(f"{len(cases)} cases, seed {arguments.seed}")
     begun = time.monotonic()
     try:
-        verdicts = play(cases, arguments.wave)
+        results = play(cases, arguments.wave)
     except (ProgramError, AirflowApiError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
-    say(summary(verdicts))
-    killed_wrong = sum(bool(verdict.faults) for verdict in verdicts)
-    say(f"{len(verdicts)} cases in {time.monotonic() - begun:.0f} s: {killed_wrong} wrong")
+    say(summary(results))
+    killed_wrong = sum(bool(result.faults) for result in results)
+    say(f"{len(results)} cases in {time.monotonic() - begun:.0f} s: {killed_wrong} wrong")
     return 1 if wrong or killed_wrong else 0
 
 

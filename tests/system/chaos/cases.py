@@ -13,29 +13,29 @@ from tests.system import seeds
 #: Kinds of run: each is an operator of the DAG file.
 KINDS = ("elt_stream", "elt_sync", "orchestration", "transform", "reverse_etl")
 STREAMS_OF_A_SYNC = 3
-#: The most of them that run at a time, where there is a limit.
+#: Limit of concurrent runs, in cases with a limit.
 AT_A_TIME = 2
 #: Slices of a load before its last run.
 SLICES = 2
 
-#: Seconds that a client waits for an answer. What comes later is not heard any more.
+#: Timeout of a client in seconds. Later responses are lost.
 TIMEOUT = 4.0
-#: Seconds by which what is late comes later than that.
+#: Seconds by which late responses and requests exceed the timeout.
 LATE_BY = 2.0
-#: Seconds for which a lost request is looked for: longer than it can be late.
-SETTLE = 8.0
-#: Seconds for which an answer is kept back, in time to be heard, so that something can happen meanwhile.
-HELD_BACK = 3.0
+#: Seconds for which a task searches for the run of a lost request. Longer than a request can be late.
+LOST_RESPONSE_TIMEOUT = 8.0
+#: Seconds of delay of a response for a kill meanwhile. Shorter than the timeout.
+RESPONSE_DELAY = 3.0
 
-#: Steps at which a task's process is killed, in their order. Those of waiting depend on the mode.
+#: Steps at which the process of a task is killed, in order. Steps of the wait depend on the mode.
 BEFORE_THE_POST = ("begin", "before_intent", "after_intent", "before_post")
 SINCE_THE_POST = ("after_post", "before_reference", "after_reference")
-WAITING = {True: ("defer", "resume"), False: ("look",)}
-AT_THE_END = ("before_settle", "after_settle", "done")
-#: Before those, where a run is to do more than usual: around the request that says so.
-ASKING_FOR_MORE = ("before_option", "after_option")
+WAITING = {True: ("defer", "resume"), False: ("poll",)}
+AT_THE_END = ("before_final", "after_final", "done")
+#: Earlier steps, before and after the request for an option of the run.
+AROUND_THE_OPTION = ("before_option", "after_option")
 
-#: What becomes of the request for a run.
+#: Faults of the request for a run.
 POST_FAULTS: dict[str, dict[str, Any]] = {
     "never arrives": {"drop": True, "when": "before"},
     "answer dropped": {"drop": True, "when": "after"},
@@ -46,54 +46,54 @@ POST_FAULTS: dict[str, dict[str, Any]] = {
     "502, not done": {"status": 502, "when": "before"},
     "502, but done": {"status": 502, "when": "after"},
 }
-#: What becomes of the looks at a run.
-LOOK_FAULTS: dict[str, dict[str, Any]] = {
-    "looks answered 503": {"status": 503, "times": 3, "skip": 1},
-    "looks dropped": {"drop": True, "times": 2, "skip": 1},
+#: Faults of the polls of a run.
+POLL_FAULTS: dict[str, dict[str, Any]] = {
+    "polls answered 503": {"status": 503, "times": 3, "skip": 1},
+    "polls dropped": {"drop": True, "times": 2, "skip": 1},
 }
-#: What becomes of the request that has the next run do more than usual.
+#: Faults of the request for an option of the next run.
 OPTION_FAULTS: dict[str, dict[str, Any]] = {
     "option never arrives": {"drop": True, "when": "before"},
     "option's answer dropped": {"drop": True, "when": "after"},
     "option carried out late": {"delay": TIMEOUT + LATE_BY, "when": "before"},
-    "task killed, option on its way": {"delay": HELD_BACK, "when": "before"},
-    "service killed, option on its way": {"delay": HELD_BACK, "when": "before"},
+    "task killed, option on its way": {"delay": RESPONSE_DELAY, "when": "before"},
+    "service killed, option on its way": {"delay": RESPONSE_DELAY, "when": "before"},
 }
-#: The answer to the request is lost, and then the look that is to tell what became of it fails as well.
-LOST_TWICE = "answer dropped, look refused"
-#: Faults during which somebody else is killed: the task's process, or the service.
-HELD_FAULTS: dict[str, dict[str, Any]] = {
-    "task killed, request on its way": {"delay": HELD_BACK, "when": "before"},
-    "task killed, answer on its way": {"delay": HELD_BACK, "when": "after"},
-    "service killed, request on its way": {"delay": HELD_BACK, "when": "before"},
-    "service killed, answer on its way": {"delay": HELD_BACK, "when": "after"},
+#: The response to the request is lost, and the poll that searches for its run fails.
+LOST_TWICE = "answer dropped, poll refused"
+#: Faults during which the process of the task or the service is killed.
+FAULTS_WITH_KILL: dict[str, dict[str, Any]] = {
+    "task killed, request on its way": {"delay": RESPONSE_DELAY, "when": "before"},
+    "task killed, answer on its way": {"delay": RESPONSE_DELAY, "when": "after"},
+    "service killed, request on its way": {"delay": RESPONSE_DELAY, "when": "before"},
+    "service killed, answer on its way": {"delay": RESPONSE_DELAY, "when": "after"},
 }
 TRIGGERER = "triggerer killed"
-FAULTS = {**POST_FAULTS, **LOOK_FAULTS, LOST_TWICE: POST_FAULTS["answer dropped"], **HELD_FAULTS}
+FAULTS = {**POST_FAULTS, **POLL_FAULTS, LOST_TWICE: POST_FAULTS["answer dropped"], **FAULTS_WITH_KILL}
 
-#: What every task needs: the scheduler, whose death is also that of its workers and their tasks, and the API server,
-#: which tells Airflow of a task's heartbeat and end, and keeps its notes.
+#: Servers that all tasks need: the scheduler, whose kill also ends its workers and their tasks, and the API server,
+#: which receives heartbeats and final states of tasks, and stores their task state.
 SERVERS = ("scheduler", "api-server")
-#: They are killed while a task starts its run, or waits for it.
+#: Servers are killed while a task starts its run, or while it waits.
 SERVER_FAULTS: dict[str, dict[str, Any] | None] = {
     f"{server} killed{moment}": fault
     for server in SERVERS
     for moment, fault in (
-        (", request on its way", {"delay": HELD_BACK, "when": "before"}),
-        (", answer on its way", {"delay": HELD_BACK, "when": "after"}),
-        (", run going", None),
+        (", request on its way", {"delay": RESPONSE_DELAY, "when": "before"}),
+        (", answer on its way", {"delay": RESPONSE_DELAY, "when": "after"}),
+        (", run active", None),
     )
 }
-#: Both, one right after the other.
-ALL_SERVERS = f"{' and '.join(SERVERS)} killed, run going"
+#: Kill of both servers, one immediately after the other.
+ALL_SERVERS = f"{' and '.join(SERVERS)} killed, run active"
 
-#: What a run is to do besides, by the kind of the task. The limit holds for the runs of a sync.
+#: Options of runs, by the kind of task. The limit applies to the runs of a sync.
 FULL_REFRESH, RETRY, LIMIT = "full refresh", "retry of failed records", "two at a time"
 OPTIONS = {"elt_stream": (FULL_REFRESH,), "elt_sync": (FULL_REFRESH, LIMIT), "reverse_etl": (RETRY,)}
 
-#: The share of combinations in which the worker dies with the task's process.
+#: Share of combinations in which the worker is killed with the process of the task.
 WORKERS = 0.3
-#: And the share in which a run is to do more, where it can.
+#: Share of combinations with an option, if the kind of run has one.
 MORE = 0.4
 
 _STARTERS = {
@@ -110,7 +110,7 @@ _OPTION_REQUESTS = {
 _OPTION_ARGUMENTS: dict[str | None, dict[str, Any]] = {
     None: {},
     FULL_REFRESH: {"full_refresh": True},
-    # One record is refused again and again.
+    # One record is refused in each run.
     RETRY: {"retry_failed_records": True, "max_failed_rows": 1},
     LIMIT: {"max_active_streams": AT_A_TIME},
 }
@@ -168,27 +168,27 @@ class Case:
 
     @property
     def struck(self) -> str:
-        """The resource with the fault and the failed run."""
+        """Resource with the fault and the failed run."""
         return self.resources[len(self.resources) // 2]
 
     @property
     def victims(self) -> tuple[str, ...]:
-        """The killed programs that other tasks use, too."""
+        """Killed programs that other tasks use, too."""
         who, killed, _ = (self.fault or "").partition(" killed")
         return () if not killed or who == "task" else tuple(who.split(" and "))
 
     @property
     def is_held(self) -> bool:
-        """True if they are killed during a request; False if they are killed during the wait."""
+        """True if the programs are killed during a request, False if they are killed during the wait."""
         return bool(self.victims) and "on its way" in (self.fault or "")
 
     @property
     def company(self) -> int:
         """
-        The group of cases with which it can run.
+        Group of compatible cases.
 
-        A killed service forgets delayed requests, and a killed scheduler ends all tasks, also those that must not be
-        retried. The restart of a server takes so long that runs would end that have to be active at the next kill.
+        A killed service loses delayed requests, and a killed scheduler ends all tasks, including those that must not be
+        retried. The restart of a server takes so long that runs could end that must be active at the next kill.
         """
         if set(self.victims).intersection(SERVERS):
             return 2 if self.is_held else 3
@@ -214,7 +214,7 @@ class Case:
             "strikes": list(self.kills),
             "worker": self.worker,
             "rival": self.rival,
-            # What takes longest begins first.
+            # The longest runs start first.
             "priority_weight": round(10 * self.duration),
             "arguments": {_ID_ARGUMENTS[self.kind]: self.task_id, **_OPTION_ARGUMENTS[self.option]},
         }
@@ -230,11 +230,11 @@ class Case:
             return [{**post, "path": _OPTION_REQUESTS[self.option], **OPTION_FAULTS[self.fault]}]
         if held := SERVER_FAULTS.get(self.fault):
             return [{**post, **held}]
-        if self.fault in LOOK_FAULTS:
+        if self.fault in POLL_FAULTS:
             return [{**poll, **FAULTS[self.fault]}]
         rules = [{**post, **FAULTS[self.fault]}]
         if self.fault == LOST_TWICE:
-            # As if the key had just been changed. The look before the request is answered.
+            # Simulate an API key that was just changed. The poll before the request succeeds.
             rules.append({**poll, "status": 401, "skip": 1})
         return rules
 
@@ -268,7 +268,7 @@ class _Maker:
         option: str | None = None,
         rival: bool = False,
     ) -> Case:
-        # What is started in a later pass of a deferred task is counted anew.
+        # A later pass of a deferred task starts its own count of steps.
         in_one_pass = AT_A_TIME if option == LIMIT and deferrable else STREAMS_OF_A_SYNC
         kills = tuple(f"{step}:{self._time(kind, step, in_one_pass)}" for step in steps)
         if fault is not None and fault.startswith("task killed"):
@@ -278,19 +278,19 @@ class _Maker:
         if rival:
             # Two runs follow each other.
             duration = 2.0
-        elif fault in LOOK_FAULTS or not {"look", "defer", "defer_again", "resume"}.isdisjoint(steps):
-            # Else it would be over before it is waited for, or looked at so often: the service may be away meanwhile.
+        elif fault in POLL_FAULTS or not {"poll", "defer", "defer_again", "resume"}.isdisjoint(steps):
+            # A shorter run could end before the wait or before the planned poll, because the service may be down.
             duration = 10.0
         elif fault == "carried out late":
-            # Else it would meet the run of a request that was sent again, and be refused.
+            # A longer run would conflict with a repeated request.
             duration = 0.5
         elif fault in {TRIGGERER, ALL_SERVERS}:
             duration = self.rng.choice((12.0, 20.0))
         elif fault in SERVER_FAULTS:
-            # It may be some time until it is their turn.
+            # Queued runs may start late.
             duration = 30.0 if SERVER_FAULTS[fault] is None else self.rng.choice((1.5, 12.0))
         elif option == LIMIT:
-            # Else nothing would ever go beside another.
+            # Shorter runs would never overlap.
             duration = 3.0
         number = next(self.numbers)
         fails = number % 4 == 0 and not rival and self._can_fail(kind, kills, fault)
@@ -314,21 +314,21 @@ class _Maker:
         """
         Return True if a case can have a failed run.
 
-        After a failed run, a retry starts another one, as it should. So the task must not be killed after the possible
-        end of that run. In a sync, that is the run of the second stream.
+        After a failed run, a retry correctly starts another one. So the task must not be killed after the possible end
+        of that run. In a sync, that is the run of the second stream.
         """
-        early = {f"{step}:{n}" for step in (*BEFORE_THE_POST, *ASKING_FOR_MORE) for n in (1, 2)}
+        early = {f"{step}:{n}" for step in (*BEFORE_THE_POST, *AROUND_THE_OPTION) for n in (1, 2)}
         several_in_sync = kind == "elt_sync" and len(kills) > 1
-        # With these, too, the first try does not hear of the run.
+        # With these faults, too, the first try does not learn of its run.
         unheard = fault == LOST_TWICE or (fault or "").startswith(("task killed", *SERVERS))
         return early.issuperset(kills) and not several_in_sync and not unheard
 
     def _time(self, kind: str, step: str, in_one_pass: int) -> int:
         """Return the n in ``step:n``: each stream of a sync has a separate one, and polls precede the start, too."""
-        if step == "look":
+        if step == "poll":
             return self.rng.randint(7, 9) if kind == "elt_sync" else self.rng.randint(2, 4)
         several = kind == "elt_sync" and step not in ("begin", "defer", "defer_again", "resume", "done")
-        return self.rng.randint(1, STREAMS_OF_A_SYNC if "settle" in step else in_one_pass) if several else 1
+        return self.rng.randint(1, STREAMS_OF_A_SYNC if "final" in step else in_one_pass) if several else 1
 
 
 def troubles(*, deferrable: bool) -> list[tuple[tuple[str, ...], str | None]]:
@@ -345,16 +345,16 @@ def option_cases(maker: _Maker) -> Iterator[Case]:
     for deferrable in (True, False):
         for steps, fault in troubles(deferrable=deferrable):
             for position, (kind, option) in enumerate(once):
-                # Of what has no part in it half is enough, in turns.
+                # Faults that do not concern the option are tested in alternating modes.
                 if fault is None or (position + deferrable) % 2 == 0:
                     yield maker.make(kind, deferrable=deferrable, steps=steps, fault=fault, option=option)
         for kind, option in options:
             if option == LIMIT:
-                steps = ("defer_again",) if deferrable else ("after_post", "look")
+                steps = ("defer_again",) if deferrable else ("after_post", "poll")
                 yield maker.make(kind, deferrable=deferrable, steps=steps, option=option)
                 yield maker.first_fails(deferrable=deferrable)
                 continue
-            for step in ASKING_FOR_MORE:
+            for step in AROUND_THE_OPTION:
                 yield maker.make(kind, deferrable=deferrable, steps=(step,), option=option)
             for fault in OPTION_FAULTS:
                 yield maker.make(kind, deferrable=deferrable, fault=fault, option=option)
@@ -365,7 +365,7 @@ def option_cases(maker: _Maker) -> Iterator[Case]:
 
 
 def server_cases(maker: _Maker) -> Iterator[Case]:
-    """Return a case for the kill of each server, at each moment and for each kind, with alternating modes."""
+    """Return a case for the kill of each server, at each step and for each kind, in alternating modes."""
     for number, fault in enumerate((*SERVER_FAULTS, ALL_SERVERS)):
         for position, kind in enumerate(KINDS):
             yield maker.make(kind, deferrable=(number + position) % 2 == 0, fault=fault)
@@ -385,7 +385,7 @@ def few_of_servers(seed: int) -> list[Case]:
     """Return cases for the kill of all servers."""
     maker = _Maker(random.Random(seed), itertools.count(901))  # noqa: S311 - no secret
     return [
-        # Both wait at the same time, and one kill is enough.
+        # Both tasks wait at the same time, so one kill affects both.
         replace(maker.make(kind, deferrable=deferrable, fault=ALL_SERVERS), duration=15.0)
         for kind, deferrable in (("elt_stream", True), ("orchestration", False))
     ]
@@ -393,23 +393,23 @@ def few_of_servers(seed: int) -> list[Case]:
 
 def few(seed: int) -> list[Case]:
     """
-    Return a case for the kill of each program at each moment, distributed over all kinds and both modes.
+    Return a case for the kill of each program at each step, distributed over all kinds and both modes.
 
     Faults of the service without a kill are in the cases against the hostile service.
     """
     maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
     kinds = itertools.cycle(KINDS)
     cases: list[Case] = []
-    # Waiting differs between the modes. All else is one matter, and the modes take turns.
+    # Only waits differ between the modes. Other steps are tested in alternating modes.
     for steps, fault in troubles(deferrable=True):
-        if steps or fault == TRIGGERER or fault in HELD_FAULTS:
+        if steps or fault == TRIGGERER or fault in FAULTS_WITH_KILL:
             own = {*WAITING[True], TRIGGERER}.intersection((*steps, fault))
             deferrable = bool(own) or len(cases) % 2 == 0
             cases.append(maker.make(next(kinds), deferrable=deferrable, steps=steps, fault=fault))
     cases += [maker.make(next(kinds), deferrable=False, steps=(step,)) for step in WAITING[False]]
-    # What has gone wrong once.
+    # Earlier failures of this test.
     cases += [
-        maker.make("elt_sync", deferrable=True, steps=("after_settle",)),
+        maker.make("elt_sync", deferrable=True, steps=("after_final",)),
         maker.make("orchestration", deferrable=False, steps=("done",)),
     ]
     return cases
@@ -440,7 +440,7 @@ def combined(seed: int, count: int, after: int) -> list[Case]:
         option = rng.choice(OPTIONS[kind]) if kind in OPTIONS and rng.random() < MORE else None
         if option in _OPTION_REQUESTS:
             faults += OPTION_FAULTS
-            chosen |= set(rng.sample(ASKING_FOR_MORE, rng.randint(0, 1)))
+            chosen |= set(rng.sample(AROUND_THE_OPTION, rng.randint(0, 1)))
         fault = rng.choice([*faults, *SERVER_FAULTS]) if rng.random() < 0.7 else None
         worker = rng.random() < WORKERS
         cases.append(

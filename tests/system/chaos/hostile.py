@@ -1,4 +1,4 @@
-"""Cases of the chaos test against the hostile service: in this process, and in simulated time."""
+"""Cases of the chaos test against the hostile service, in this process and in simulated time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from tests.support.hostile_cases import OPTIONS, TASK_KINDS, Case, play, wrong_outcomes
 from tests.support.hostile_troubles import TROUBLES, can_be_combined, must_succeed, with_troubles
 
-#: The most troubles of one case.
+#: Limit of faults per case.
 _MOST_TROUBLES = 3
 
 
 @dataclass(frozen=True)
 class HostileCase:
-    """A task and the troubles of its service."""
+    """Task and the faults of its service."""
 
     case: Case
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class HostileVerdict:
-    """The outcome of a case."""
+class HostileResult:
+    """Result of a case."""
 
     of: HostileCase
     wrong: tuple[str, ...]
@@ -34,10 +34,10 @@ class HostileVerdict:
 
 
 def hostile_cases(seed: int, count: int) -> list[HostileCase]:
-    """Return each trouble with each kind of task that can have it, and then combinations of troubles."""
+    """Return each fault with each applicable kind of task, and then combinations of faults."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     cases = list(_single(chance))
-    # Fewer than all: not only those of the first troubles.
+    # Shuffled, so that a part of the cases contains all faults.
     chance.shuffle(cases)
     del cases[count:]
     while len(cases) < count:
@@ -63,29 +63,29 @@ def _task(chance: random.Random, kind: str) -> Case:
     return replace(case, option=kind in OPTIONS and chance.random() < 0.5)
 
 
-def play_hostile(cases: Sequence[HostileCase], say: Callable[[str], None]) -> list[HostileVerdict]:
-    verdicts = []
+def play_hostile(cases: Sequence[HostileCase], say: Callable[[str], None]) -> list[HostileResult]:
+    results = []
     for each in cases:
-        # Hours of log lines of each task.
+        # Tasks log hours of simulated time.
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             played = play(each.case)
         wrong = wrong_outcomes(played, must_succeed=must_succeed(each.names))
-        verdicts.append(HostileVerdict(each, tuple(wrong), str(played) if wrong else ""))
+        results.append(HostileResult(each, tuple(wrong), str(played) if wrong else ""))
         if wrong:
-            say(f"wrong: {', '.join(each.names)}: {'; '.join(wrong)}\n  {verdicts[-1].evidence}")
-    return verdicts
+            say(f"wrong: {', '.join(each.names)}: {'; '.join(wrong)}\n  {results[-1].evidence}")
+    return results
 
 
-def hostile_summary(verdicts: Sequence[HostileVerdict]) -> str:
-    """Return the numbers of cases and of wrong outcomes, by trouble, and by kind and mode."""
+def hostile_summary(results: Sequence[HostileResult]) -> str:
+    """Return the numbers of cases and of wrong outcomes, by fault, and by kind and mode."""
     cases: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     kinds = [f"{kind} {mode}" for kind in TASK_KINDS for mode in ("deferred", "blocking")]
-    for verdict in verdicts:
-        case = verdict.of.case
-        groups = [*verdict.of.names, f"{case.kind} {'deferred' if case.deferrable else 'blocking'}", "all"]
+    for result in results:
+        case = result.of.case
+        groups = [*result.of.names, f"{case.kind} {'deferred' if case.deferrable else 'blocking'}", "all"]
         cases.update(groups)
-        wrong.update(groups if verdict.wrong else [])
+        wrong.update(groups if result.wrong else [])
     lines = [f"{'hostile service':56}{'cases':>6}{'wrong':>7}"]
     lines += [f"{name:56}{cases[name]:6}{wrong[name]:7}" for name in (*TROUBLES, *kinds, "all")]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Execution of cases on real components and the real service, and verdicts on them."""
+"""Execution of cases on real components and the real service, and their results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tests.system.chaos.cases import (
     AT_A_TIME,
     FULL_REFRESH,
     LIMIT,
+    LOST_RESPONSE_TIMEOUT,
     RETRY,
     SERVERS,
-    SETTLE,
     SLICES,
     TIMEOUT,
     Case,
@@ -38,18 +38,18 @@ from tests.system.airflow_api import TaskInstance
 
 DAG_FILE = Path(__file__).parents[1] / "dags" / "chaos.py"
 CONNECTION = "datapipe_chaos"
-#: How many looks at a task that waits for somebody's death are taken before that is killed without further ado.
-PATIENCE = 16
-#: The trigger of runs that were not asked for, but follow from those that were: the slices of a load.
+#: Limit of polls of a waiting task before its victims are killed, even if other tasks are not yet waiting.
+MAX_POLLS_OF_WAITING = 16
+#: Trigger of runs that follow a requested run: the slices of a load.
 _FOLLOWS = "continuation"
-#: How a request is answered that meets somebody else's run.
+#: Status of the response to a request that conflicts with the run of another client.
 _CONFLICT = 409
-#: Seconds for runs that come before a wave.
+#: Time limit in seconds for runs before a wave.
 _BEFORE_LIMIT = 60
 
 
 @dataclass
-class Verdict:
+class CaseResult:
     """Result of a case."""
 
     case: Case
@@ -90,18 +90,18 @@ class Wave:
         self._marks = service.folder / f"marks_{name}"
         self._requests: dict[str, list[dict[str, Any]]] = {}
         self._runs: dict[str, list[dict[str, Any]]] = {}
-        #: By the position of a rule: the cases in which something is to be killed while it acts.
+        #: Cases with a kill during the fault of a rule, by the index of the rule.
         self._deadly: dict[int, Case] = {}
-        #: The cases for which something was killed, and when.
+        #: Times of the kills, by case.
         self._done: dict[Case, str] = {}
-        self._looks_at_waiting: dict[tuple[str, ...], int] = {}
-        #: Up to where the journals of requests and of runs were read.
+        self._polls_of_waiting: dict[tuple[str, ...], int] = {}
+        #: Positions in the journals of requests and of runs.
         self._read = 0
         self._runs_before = 0
         self.kills = dict.fromkeys(("service", "triggerer", *SERVERS), 0)
 
-    def play(self, limit: float) -> list[Verdict]:
-        """Run the cases, and return the verdicts."""
+    def play(self, limit: float) -> list[CaseResult]:
+        """Run the cases, and return their results."""
         self._prepare()
         run_id = self._airflow.trigger(self._dag_id)
         self._airflow.wait(self._dag_id, run_id, limit=limit, watch=self._disturb)
@@ -137,11 +137,11 @@ class Wave:
             "dag_id": self._dag_id,
             "conn_id": CONNECTION,
             "marks": str(self._marks),
-            "settle": SETTLE,
+            "lost_response_timeout": LOST_RESPONSE_TIMEOUT,
             "tasks": [case.task() for case in self._cases],
         }
         (plans / f"{self._dag_id}.json").write_text(json.dumps(plan))
-        # A DAG file is read again at once only if it is new itself.
+        # Airflow parses a DAG file at once only if the file itself is new.
         shutil.copy(DAG_FILE, self._dags)
 
     def _ask(self, method: str, path: str) -> Any:
@@ -174,11 +174,11 @@ class Wave:
         for victims in {case.victims for case in left}:
             alike = [case for case in left if case.victims == victims]
             waiting = [case for case in alike if self._is_waiting(case, states[case.task_id])]
-            schedule = self._looks_at_waiting.get(victims, 0) + bool(waiting)
-            # One kill for all of them, if they do not keep each other waiting.
+            schedule = self._polls_of_waiting.get(victims, 0) + bool(waiting)
+            # One kill for all cases, if they do not wait for each other.
             all_there = all(case in waiting or states[case.task_id] in ENDED for case in alike)
-            kill = waiting and (all_there or schedule > PATIENCE)
-            self._looks_at_waiting[victims] = 0 if kill else schedule
+            kill = waiting and (all_there or schedule > MAX_POLLS_OF_WAITING)
+            self._polls_of_waiting[victims] = 0 if kill else schedule
             if kill:
                 self._kill(waiting)
 
@@ -191,7 +191,7 @@ class Wave:
     def _kill(self, cases: Sequence[Case]) -> None:
         """Kill and restart the victims of cases, one after the other."""
         self._done |= dict.fromkeys(cases, datetime.now(UTC).isoformat())
-        # The scheduler first: it waits until its predecessor is taken for dead, and the API server is there by then.
+        # Start the scheduler first. It waits until its predecessor counts as dead, and the API server is ready by then.
         for victim in sorted({victim for case in cases for victim in case.victims}, reverse=True):
             self.kills[victim] += 1
             if victim == "service":
@@ -201,42 +201,42 @@ class Wave:
                 self._airflow.kill(victim)
                 self._airflow.restart(victim)
 
-    def _judge(self, case: Case, run_id: str, task: TaskInstance) -> Verdict:
+    def _judge(self, case: Case, run_id: str, task: TaskInstance) -> CaseResult:
         runs = {resource: self._own_runs(case, resource) for resource in case.resources}
         starts = {resource: [run for run in each if run["trigger"] != _FOLLOWS] for resource, each in runs.items()}
         at_once = _most_at_once(list(itertools.chain(*starts.values())))
         counts = [len(each) for each in starts.values()]
-        verdict = Verdict(case, task.state, task.try_number, counts, self._all_struck(case), at_once)
+        case_result = CaseResult(case, task.state, task.try_number, counts, self._all_struck(case), at_once)
         wanted = "failed" if case.fails else "success"
         if task.state != wanted:
-            verdict.faults.append(f"the task is {task.state}, not {wanted}")
+            case_result.faults.append(f"the task is {task.state}, not {wanted}")
         if case.option == LIMIT and at_once > AT_A_TIME:
-            verdict.faults.append(f"{at_once} runs at a time, where {AT_A_TIME} are the most")
+            case_result.faults.append(f"{at_once} concurrent runs, more than {AT_A_TIME}")
         result = self._airflow.api.xcom(self._dag_id, run_id, case.task_id)
         for resource, each in runs.items():
-            verdict.faults += self._faults_of(verdict, resource, each, result)
-            verdict.faults += self._left_out(case, resource, each)
-        if verdict.faults:
-            verdict.evidence = self._evidence(case, run_id, runs)
-        return verdict
+            case_result.faults += self._faults_of(case_result, resource, each, result)
+            case_result.faults += self._left_out(case, resource, each)
+        if case_result.faults:
+            case_result.evidence = self._evidence(case, run_id, runs)
+        return case_result
 
     def _own_runs(self, case: Case, resource: str) -> list[dict[str, Any]]:
         """Return the runs that a task has requested."""
         runs = self._runs.get(resource, [])
-        # Its rival was before it.
+        # The run of the other client comes first.
         rivals = min((run["request"] for run in runs), default=None) if case.rival else None
         return [run for run in runs if run["request"] != rivals]
 
     @staticmethod
-    def _faults_of(verdict: Verdict, resource: str, runs: list[dict[str, Any]], result: Any) -> Iterator[str]:
-        case = verdict.case
+    def _faults_of(case_result: CaseResult, resource: str, runs: list[dict[str, Any]], result: Any) -> Iterator[str]:
+        case = case_result.case
         started = [run for run in runs if run["trigger"] != _FOLLOWS]
         ends = ["failed" if case.fails and resource == case.struck else "completed"]
         if case.first_fails and resource == case.resources[0]:
             ends.insert(0, "failed")
         elif case.fails and resource == case.struck and _most_at_once(started) <= 1:
-            # Where Airflow itself has lost a try, a run that failed is followed by another, as it should be.
-            ends *= max(1, min(len(started), verdict.tries - len(case.kills)))
+            # If Airflow itself has lost a try, the retry correctly starts another run after a failed one.
+            ends *= max(1, min(len(started), case_result.tries - len(case.kills)))
         if len(started) != len(ends):
             yield f"{resource} has {len(started)} runs"
         slices = SLICES if case.in_slices else 0
@@ -250,9 +250,9 @@ class Wave:
             reported = {one["resource_id"]: one for one in reported.get("streams", {}).values()}.get(resource, {})
         outcome = "failed" if ends[-1] == "failed" else "partial" if case.option == RETRY else "succeeded"
         if reported.get("outcome") != outcome:
-            yield f"the task told of {resource}: {reported.get('outcome')}, not {outcome}"
+            yield f"the task reported for {resource}: {reported.get('outcome')}, not {outcome}"
         if runs and reported.get("run_id") != runs[-1]["run_id"]:
-            yield f"the task told of the run {reported.get('run_id')} of {resource}, not {runs[-1]['run_id']}"
+            yield f"the task reported the run {reported.get('run_id')} of {resource}, not {runs[-1]['run_id']}"
 
     def _left_out(self, case: Case, resource: str, runs: list[dict[str, Any]]) -> Iterator[str]:
         """Return True if the run of a resource did not perform its option."""
@@ -261,10 +261,10 @@ class Wave:
             name = f"rows_{case.resources.index(resource)}"
             (latest,) = [each["latest_sync"] for each in status["source_streams"] if each["name"] == name]
             if latest["full_sync_trigger"] != "USER":
-                yield f"the run of {resource} is no full refresh that was asked for: {latest['full_sync_trigger']}"
+                yield f"the run of {resource} is not the requested full refresh: {latest['full_sync_trigger']}"
         elif case.option == RETRY and runs and not case.fails:
             run = self._ask("GET", f"/reverse_etl_sync_runs/{runs[-1]['run_id']}")
-            # It was sent in an earlier run already, and has not changed since.
+            # An earlier run has sent the record, and it has not changed since.
             if run["failed_rows"] != 1:
                 yield f"the run of {resource} did not send the failed record again"
 
@@ -279,11 +279,11 @@ class Wave:
             return marks and bool(met)
         in_time = case in self._done
         if in_time and case.is_held and "service" not in case.victims:
-            # They take long to start again, and meanwhile nobody else is killed.
+            # Servers take long to restart, and no other program is killed meanwhile.
             in_time = any((entry["answered_at"] or "~") > self._done[case] for entry in met)
         return marks and in_time
 
-    def _told_of_by_scheduler(self, case: Case) -> Iterator[str]:
+    def _messages_of_scheduler(self, case: Case) -> Iterator[str]:
         """Return the messages of the scheduler about the ends of the tries of a task."""
         for log in self._airflow.log_files():
             if log.name == "scheduler.log":
@@ -299,12 +299,12 @@ class Wave:
         for log in self._airflow.task_logs(self._dag_id, run_id, case.task_id):
             logged = log.read_text(errors="replace").splitlines()
             lines += [f"  {log.name}:", *(f"    {_stamped(line)}" for line in logged)]
-        return "\n".join([*lines, "  scheduler.log:", *self._told_of_by_scheduler(case)])
+        return "\n".join([*lines, "  scheduler.log:", *self._messages_of_scheduler(case)])
 
 
 def _most_at_once(runs: Sequence[dict[str, Any]]) -> int:
     """Return the largest number of concurrent runs, from their requests to their ends."""
-    # Of one moment, the end comes first: another may begin when it is known.
+    # At equal times, ends come before starts, because the next run starts when the end is known.
     changes = sorted(
         [(run["requested_at"], 1) for run in runs] + [(run["finished_at"], -1) for run in runs if run["finished_at"]]
     )

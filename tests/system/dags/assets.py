@@ -45,7 +45,7 @@ with DAG(
     EltSyncRunOperator(task_id="sync", sync_id="of_a_sync", deferrable=True)
     TransformRematerializeOperator(task_id="transform", transform_id="numbers")
     ReverseEtlRunOperator(task_id="reverse_etl", reverse_etl_sync_id="sent")
-    # It fails, and makes nothing new.
+    # A failed task emits no asset event.
     EltStreamRunOperator(task_id="failing", stream_id="none_of_it")
 
 with DAG("assets_consumer", schedule=ASSETS, **START):

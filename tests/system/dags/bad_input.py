@@ -17,10 +17,10 @@ from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunO
 from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 
-#: Some would be tried again: where that can't help, they must not be.
+#: Tasks with retries. Errors that a retry cannot change must not be retried.
 RETRIED: dict[str, Any] = {}
 if Version(__version__) >= Version("3.3.dev0"):
-    # Before, no task has a policy, and each would be tried again.
+    # Earlier versions have no retry policy, so all tasks would be retried.
     from airflow_provider_datapipe.retries import DatapipeRetryPolicy
 
     RETRIED |= {"retries": 1, "retry_delay": timedelta(seconds=1), "retry_policy": DatapipeRetryPolicy()}

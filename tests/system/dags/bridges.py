@@ -1,4 +1,4 @@
-"""The tasks of the page on changes with which a person authorizes a connection."""
+"""Tasks of docs/changes.md that let a user authorize a connection."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ with DAG(
     catchup=False,
     default_args={"datapipe_conn_id": "datapipe_bridges"},
 ):
-    exec(PAGE)  # noqa: S102 - our own page
+    exec(PAGE)  # noqa: S102 - code of the docs

@@ -1,4 +1,4 @@
-"""Operators that change a resource: some of each module, and each example, with each operator mapped once."""
+"""Changing operators: a selection of each module, and all examples, with each operator mapped once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ with DAG(dag_id="changes", **ARGUMENTS):
         for other in others[-1:]:
             add(other, mapped=True)
 
-# A task's process needs its own DAG only.
+# The process of a task needs only its own DAG.
 if get_parsing_context().dag_id is None:
     with DAG(dag_id="all_changes", **ARGUMENTS):
         for example in EXAMPLES:

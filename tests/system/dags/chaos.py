@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PLANS = Path(__file__).with_name("chaos_plans")
-#: The endpoints that start what the operators start.
+#: Endpoints that start runs.
 STARTERS = frozenset({"request_run", "publish"})
-#: Those that have the next run do more than usual.
+#: Endpoints that set an option of the next run.
 OPTIONS = frozenset({"request_full_refresh", "retry_all"})
-#: Seconds after which a request is on its way, and its answer, which the service keeps back, is not.
-ON_THE_WAY = 0.7
+#: Seconds after which the service has received a request, but not yet sent its delayed response.
+REQUEST_RECEIVED_AFTER = 0.7
 
 
-class Doom:
+class PlannedKills:
     """Kills of this process at given steps."""
 
     def __init__(self, strikes: Sequence[str], marks: str, victim: str, *, worker: bool) -> None:
@@ -59,14 +59,14 @@ class Doom:
         self._victim = victim
         self._worker = worker
         self._reached: Counter[str] = Counter()
-        #: Whether all runs are over, and what is left is to note and to tell it.
+        #: True if all runs have ended, and only the task state and the result remain to be stored.
         self.is_over = False
 
     def reach(self, step: str, after: float = 0) -> None:
         """Kill this process if the step is planned."""
         self._reached[step] += 1
         strike = f"{step}:{self._reached[step]}"
-        # Noted before the kill: nothing is after it.
+        # Recorded before the kill, because no code runs after it.
         if strike not in self._strikes or not self.is_first(strike):
             return
         if after:
@@ -85,41 +85,41 @@ class Doom:
     def _die(self) -> NoReturn:
         """Kill this process immediately: no handler runs, and nothing is flushed."""
         if self._worker:
-            # The LocalExecutor's: it supervises the task itself.
+            # Worker process of LocalExecutor, which supervises the task.
             os.kill(os.getppid(), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("a process survived its SIGKILL")
 
 
-class DoomedRecords:
+class DoomedTaskState:
     """Task state with a possible kill before and after each change."""
 
-    def __init__(self, records: AirflowTaskStateStore, doom: Doom) -> None:
-        self._records = records
-        self._doom = doom
+    def __init__(self, task_state: AirflowTaskStateStore, kills: PlannedKills) -> None:
+        self._task_state = task_state
+        self._kills = kills
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._records, name)
+        return getattr(self._task_state, name)
 
     def set(self, key: str, value: Any, **options: Any) -> None:
-        what = "settle" if self._doom.is_over else "reference" if value["record"].get("reference") else "intent"
-        self._doom.reach(f"before_{what}")
-        self._records.set(key, value, **options)
-        self._doom.reach(f"after_{what}")
+        what = "final" if self._kills.is_over else "reference" if value["record"].get("reference") else "intent"
+        self._kills.reach(f"before_{what}")
+        self._task_state.set(key, value, **options)
+        self._kills.reach(f"after_{what}")
 
     def delete(self, key: str) -> None:
-        what = "settle" if self._doom.is_over else "delete"
-        self._doom.reach(f"before_{what}")
-        self._records.delete(key)
-        self._doom.reach(f"after_{what}")
+        what = "final" if self._kills.is_over else "delete"
+        self._kills.reach(f"before_{what}")
+        self._task_state.delete(key)
+        self._kills.reach(f"after_{what}")
 
 
 class DoomedHook(DatapipeHook):
     """Hook with possible kills: before and after a request for a run or an option, and before each other request."""
 
-    def __init__(self, datapipe_conn_id: str, doom: Doom, *, rival: bool) -> None:
+    def __init__(self, datapipe_conn_id: str, kills: PlannedKills, *, rival: bool) -> None:
         super().__init__(datapipe_conn_id)
-        self._doom = doom
+        self._kills = kills
         self._rival = rival
 
     def send(self, request: Request[T]) -> T:
@@ -128,16 +128,16 @@ class DoomedHook(DatapipeHook):
             return self._send(request, "post")
         if name in OPTIONS:
             return self._send(request, "option")
-        self._doom.reach("look")
+        self._kills.reach("poll")
         return super().send(request)
 
     def _send(self, request: Request[T], what: str) -> T:
-        self._doom.reach(f"before_{what}")
-        if self._rival and what == "post" and self._doom.is_first("rival"):
+        self._kills.reach(f"before_{what}")
+        if self._rival and what == "post" and self._kills.is_first("rival"):
             super().send(request)
-        self._doom.reach(f"during_{what}", ON_THE_WAY)
+        self._kills.reach(f"during_{what}", REQUEST_RECEIVED_AFTER)
         answer = super().send(request)
-        self._doom.reach(f"after_{what}")
+        self._kills.reach(f"after_{what}")
         return answer
 
 
@@ -145,64 +145,71 @@ class DoomedOperator(DatapipeRunOperator):
     """Operator with planned kills."""
 
     def __init__(
-        self, *, strikes: Sequence[str], marks: str, worker: bool, rival: bool, settle: float, **kwargs: Any
+        self,
+        *,
+        strikes: Sequence[str],
+        marks: str,
+        worker: bool,
+        rival: bool,
+        lost_response_timeout: float,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.strikes = strikes
         self.marks = marks
         self.worker = worker
         self.rival = rival
-        self.settle = settle
+        self.lost_response_timeout = lost_response_timeout
         self._deferred_before = False
 
     def execute(self, context: Context) -> Any:
-        self._doom = Doom(self.strikes, self.marks, self.task_id, worker=self.worker)
-        self._doom.reach("begin")
+        self._kills = PlannedKills(self.strikes, self.marks, self.task_id, worker=self.worker)
+        self._kills.reach("begin")
         try:
             result = super().execute(self._doomed(context))
         except RunFailedError as error:
             self._end(error)
-        self._doom.reach("done")
+        self._kills.reach("done")
         return result
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        self._doom = Doom(self.strikes, self.marks, self.task_id, worker=self.worker)
+        self._kills = PlannedKills(self.strikes, self.marks, self.task_id, worker=self.worker)
         self._deferred_before = True
-        self._doom.reach("resume")
+        self._kills.reach("resume")
         try:
             result = super().execute_complete(self._doomed(context), event)
         except RunFailedError as error:
             self._end(error)
-        self._doom.reach("done")
+        self._kills.reach("done")
         return result
 
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
-        self._doom.is_over = True
+        self._kills.is_over = True
         return super()._finish(batch)
 
     def _end(self, error: RunFailedError) -> NoReturn:
-        """A try after a run that failed starts another one, as it should. Here each task is to end with its first."""
-        ended = self._under_way.ended if self._under_way else []
+        """Fail without a retry, which would correctly start another run. Here each task has only one run."""
+        ended = self._batch.ended if self._batch else []
         if any(end.reason is not WaitOutcomeReason.RUN_OVER for end in ended):
-            # A stream of a sync has not had its run yet.
+            # Another stream of the sync has no run yet.
             raise error
         raise AirflowFailException(str(error)) from error
 
     def defer(self, **arguments: Any) -> NoReturn:
-        self._doom.reach("defer_again" if self._deferred_before else "defer")
+        self._kills.reach("defer_again" if self._deferred_before else "defer")
         super().defer(**arguments)
         raise AssertionError("deferring raises")
 
     def _doomed(self, context: Context) -> Context:
         doomed = cast("dict[str, Any]", context)
-        doomed["task_state_store"] = DoomedRecords(doomed["task_state_store"], self._doom)
+        doomed["task_state_store"] = DoomedTaskState(doomed["task_state_store"], self._kills)
         return context
 
     def _hook(self) -> DatapipeHook:
-        return DoomedHook(self.datapipe_conn_id, self._doom, rival=self.rival)
+        return DoomedHook(self.datapipe_conn_id, self._kills, rival=self.rival)
 
     def _start_policy(self) -> StartPolicy:
-        return replace(super()._start_policy(), lost_response_timeout=self.settle, search_interval=1)
+        return replace(super()._start_policy(), lost_response_timeout=self.lost_response_timeout, search_interval=1)
 
 
 class DoomedStream(DoomedOperator, EltStreamRunOperator):
@@ -233,7 +240,7 @@ OPERATORS: dict[str, type[DoomedOperator]] = {
     "reverse_etl": DoomedReverseEtl,
 }
 
-# A task's process needs its own DAG only.
+# The process of a task needs only its own DAG.
 for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
     plan = json.loads(file.read_text(encoding="utf-8"))
     with DAG(
@@ -243,13 +250,13 @@ for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
         catchup=False,
         max_active_tasks=1000,
         default_args={
-            # A scheduler that is killed takes all tasks with it, whoever it was meant for.
+            # A killed scheduler ends all tasks, also those of other cases.
             "retries": 30,
             "retry_delay": timedelta(seconds=2),
             "datapipe_conn_id": plan["conn_id"],
             "poll_interval": 1,
             "marks": plan["marks"],
-            "settle": plan["settle"],
+            "lost_response_timeout": plan["lost_response_timeout"],
         },
     ) as dag:
         for task in plan["tasks"]:

@@ -17,7 +17,7 @@ with DAG(
         "datapipe_conn_id": "datapipe_decorators",
         "webhook_conn_id": "datapipe_decorators_hooks",
         "execution_timeout": timedelta(minutes=5),
-        # A scheduler that is starved uses tries up.
+        # A scheduler without CPU time uses up tries.
         "retries": 3,
         "retry_delay": timedelta(seconds=1),
     },
@@ -27,7 +27,7 @@ with DAG(
         @task.datapipe_query(task_id=f"query_{how}", deferrable=how == "deferred", poll_interval=0.5)
         def query(table: str, run_id: str | None = None) -> str:
             same = "'{{ run_id }}' = '" + str(run_id) + "' AS same"
-            return "SELECT id, " + same + " FROM {{model.sales." + table + "}}"  # noqa: S608 - our own names
+            return "SELECT id, " + same + " FROM {{model.sales." + table + "}}"  # noqa: S608 - names of this file
 
         query("orders")
 

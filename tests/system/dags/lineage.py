@@ -1,4 +1,4 @@
-"""Tasks with OpenLineage events that the example does not have: failures, queries, and calls of the hook."""
+"""Tasks with OpenLineage events that the example lacks: failures, queries, and calls of the hook."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ with DAG(
     default_args={
         **CONNECTION,
         "on_failure_callback": DatapipeFailureNotifier(**CHAT),
-        # On a machine that is busy, Airflow may lose a task that starts.
+        # On a busy machine, Airflow may lose a starting task.
         "on_retry_callback": DatapipeFailureNotifier(**CHAT),
         "retries": 1,
         "retry_delay": timedelta(seconds=1),
     },
-    # A DAG's callbacks run in Airflow's DAG processor, those of tasks in their workers.
+    # Callbacks of DAGs run in the DAG processor, callbacks of tasks in workers.
     on_failure_callback=DatapipeFailureNotifier(**CHAT, body={"dag": "{{ failure.text }}"}),
     **START,
 ):
@@ -45,7 +45,7 @@ with DAG(
 
 with DAG(
     "notifying_late",
-    # It runs in a triggerer.
+    # This callback runs in a triggerer.
     deadline=DeadlineAlert(
         reference=DeadlineReference.DAGRUN_QUEUED_AT,
         interval=timedelta(seconds=1),

@@ -1,4 +1,4 @@
-"""DAGs that own schedules, one for each kind of end, each with separate resources."""
+"""DAGs that pause schedules, one for each way of ending, each with separate resources."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ARGUMENTS: dict[str, Any] = {
         "retry_delay": timedelta(seconds=1),
     },
 }
-#: What is owned, and how often each of the three tasks is tried again: more than once, as a scheduler that is starved
-#: uses tries up.
+#: Paused resources, and retries of each of the three tasks: several, because a scheduler without CPU time uses up
+#: tries.
 ENDS: dict[str, tuple[str, int]] = {
     "failing": ("elt_sync_id", 0),
     "killed": ("elt_sync_id", 0),
@@ -47,7 +47,7 @@ def work() -> None:
     while "gate" in conf and not Path(conf["gate"]).exists():
         time.sleep(0.2)
     if conf.get("fail"):
-        raise ValueError("the work has failed, as it was told to")
+        raise ValueError("planned failure")
 
 
 with (
@@ -68,7 +68,7 @@ for end, (what, retries) in ENDS.items():
     with DAG(dag_id=f"schedules_{end}", **ARGUMENTS):
         owned: dict[str, Any] = {what: end}
         if what == "elt_sync_id":
-            # The service does not show it while the sync is attached.
+            # The service omits the schedule of an attached sync.
             owned["cron_schedule"] = "0 3 * * *"
         with paused_schedule("it", task_arguments={"retries": retries}, **owned):
             work()

@@ -1,4 +1,4 @@
-"""Two concurrent DAGs with tasks that run the same stream, are mapped over streams, or meet an active run."""
+"""Two concurrent DAGs with tasks that run the same stream, are mapped over streams, or find an active run."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ with DAG(dag_id="starting_once", **ARGUMENTS):
                 stream_id=f"{policy}_{how}",
                 if_running=policy,
                 deferrable=how == "deferred",
-                # Before that run is over.
+                # This task starts before that run has ended.
                 priority_weight=3,
             )
     EltStreamRunOperator(task_id="raced", stream_id="raced", deferrable=True, priority_weight=2)
     EltStreamRunOperator.partial(task_id="same", deferrable=True, priority_weight=2).expand(stream_id=["same", "same"])
-    # They need a worker each for as long as they wait.
+    # Blocking tasks occupy a worker while they wait.
     EltStreamRunOperator.partial(task_id="each", deferrable=False, retries=2).expand(
         stream_id=["each_0", "each_1", "each_2"]
     )

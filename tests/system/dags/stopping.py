@@ -26,13 +26,13 @@ with DAG(
 ):
     moved: dict[str, Any] = {"on_kill": "disable", "deferrable": True, "priority_weight": 3}
     EltStreamRunOperator(task_id="moved_while_going", stream_id="moved_while_going", **moved)
-    # Its first triggerer, which stands still after its first look, is not to see the end by itself when it runs on.
+    # The first triggerer is frozen after its first poll. It must not detect the end of the run after it resumes.
     EltStreamRunOperator(task_id="moved_and_over", stream_id="moved_and_over", **moved | {"poll_interval": 300})
     for task_id in ("again_deferred", "success_deferred_disable"):
         EltStreamRunOperator(task_id=task_id, stream_id=task_id, on_kill="disable", deferrable=True, priority_weight=2)
     EltStreamRunOperator(task_id="evicted_blocking", stream_id="evicted_blocking", on_kill="disable", deferrable=False)
     for how in ("deferred", "blocking"):
-        # Those that wait in the triggerer first: the others need all workers there are.
+        # Deferred tasks come first, because the blocking tasks occupy all workers.
         mode: dict[str, Any] = {"deferrable": how == "deferred", "priority_weight": 2 if how == "deferred" else 1}
         task_id = f"cleared_{how}"
         EltStreamRunOperator(task_id=task_id, stream_id=task_id, on_kill="disable", **mode)

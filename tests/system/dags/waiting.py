@@ -1,4 +1,4 @@
-"""Each sensor in each mode, which waits for the first run of a resource after the data interval of the DAG run."""
+"""Sensors in each mode that wait for the first run of a resource after the data interval of the DAG run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
 
 MODES: dict[str, dict[str, Any]] = {
     "poke": {"mode": "poke", "poke_interval": 1},
-    # A pass that is queued again before the scheduler has heard of the one before is failed by Airflow.
+    # Airflow fails a task that is queued again before the scheduler has processed its previous pass.
     "reschedule": {"mode": "reschedule", "poke_interval": 10},
     "deferred": {"deferrable": True, "poke_interval": 1},
     "triggered": {"start_from_trigger": True, "poke_interval": 1},

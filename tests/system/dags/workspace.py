@@ -1,4 +1,4 @@
-"""A workspace file that is planned, applied, and planned again, without further changes."""
+"""Workspace file that is planned, applied, and planned again without further changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow.sdk import DAG
 from airflow_provider_datapipe.operators.workspaces import WorkspaceApplyOperator, WorkspacePlanOperator
 
 ARGUMENTS: dict[str, Any] = {
-    # Beside this file.
+    # In the folder of this file.
     "workspace": "workspace.yaml",
     "environment": {"WORKSPACE_TOKEN": "{{ conn.workspace_token.password }}"},
 }

@@ -1,4 +1,4 @@
-"""DAGs that start when a run ends, whoever has started it."""
+"""DAGs that start at the end of a run of any client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DAGs whose pages in Airflow's interface are tested, and shown in the docs."""
+"""DAGs for tests and screenshots of Airflow's interface."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def durations(text: str) -> list[float]:
 
 
 def missing(names: list[str]) -> list[str]:
-    """Return a line about each program and package that is needed and not installed."""
+    """Return a line for each missing program and package."""
     lines = []
     if postgresql.programs() is None:
         lines.append("PostgreSQL is missing: apt-get install postgresql")

@@ -18,7 +18,7 @@ class SleepTrigger(BaseTrigger):
     """Sends an event at a time."""
 
     def __init__(self, until: float) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's signature has no types
         self.until = until
 
     def serialize(self) -> tuple[str, dict[str, Any]]:

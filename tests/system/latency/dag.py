@@ -1,4 +1,4 @@
-"""A DAG with one task for each mode; ``conf`` has the stream and the seconds that its run takes."""
+"""DAG with one task for each mode. ``conf`` has the stream and the duration of its run in seconds."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Results:
                 yield from ((executor, duration) for duration in durations)
 
     def tables(self) -> str:
-        """Return the tables for the page, with what they are medians of."""
+        """Return the tables for the page, with the number of measurements."""
         counts = [len(self.latencies(executor, mode, duration)) for executor, duration in self._rows for mode in MODES]
         runs = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
         failed = f" {len(self.failed)} tasks failed and are not counted." if self.failed else ""

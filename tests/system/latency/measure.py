@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 DAG_FILE = Path(__file__).with_name("dag.py")
-#: Seconds that a task may take beside its run.
+#: Time limit of a task in seconds, in addition to its run.
 LIMIT = 180
 
 
@@ -51,7 +51,7 @@ def measure(
         connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
         options: dict[str, Any] = {
             "env": {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection), "PYTHONPATH": str(ROOT)},
-            # Users have the defaults.
+            # The defaults of a user's deployment.
             "fast": False,
             "progress": progress,
         }

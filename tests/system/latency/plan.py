@@ -1,4 +1,4 @@
-"""Order of the measured runs, and the estimated time that they take."""
+"""Order and estimated duration of the measured runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MODES = ("blocking", "deferred", "defer_at_once", "baseline")
 #: Seconds between the starts of two tasks, so that processes of the one do not slow down the other.
 GAP = 5.0
-#: Estimated seconds of a wave beside its runs: start and end of the tasks.
+#: Estimated seconds of a wave in addition to its runs: start and end of the tasks.
 WAVE_OVERHEAD = 8.0
 #: Estimated seconds to start and stop all components of one executor.
 COMPONENTS_OVERHEAD = 60.0
@@ -29,7 +29,7 @@ class Lane:
 
     @property
     def stream_id(self) -> str:
-        """The stream of the lane's runs, which has no others."""
+        """Stream that only this lane uses."""
         return f"{self.mode}_{self.duration:g}s_{self.number}".replace(".", "_")
 
 
@@ -62,13 +62,13 @@ def waves_of(duration: float, runs: int) -> Iterator[Wave]:
     lanes, size = lanes_of(duration, runs), wave_size(duration)
     measured = list(islice(cycle(lanes), runs * len(MODES)))
     for warm_up, order in ((True, lanes), (False, measured)):
-        # At most once around all lanes: no wave has two runs of one lane.
+        # A wave has at most one run per lane.
         step = min(size, len(lanes))
         for begin in range(0, len(order), step):
             yield Wave(duration, tuple(order[begin : begin + step]), warm_up)
 
 
 def estimated_seconds(executors: int, durations: Sequence[float], runs: int) -> float:
-    """Return the time that all measurements take."""
+    """Return the estimated duration of all measurements."""
     waves = [wave for duration in durations for wave in waves_of(duration, runs)]
     return executors * (COMPONENTS_OVERHEAD + sum(wave.estimated_seconds for wave in waves))

@@ -1,1 +1,1 @@
-"""Many short deferred tasks on LocalExecutor: none may be failed by the scheduler."""
+"""Many short deferred tasks on LocalExecutor. The scheduler must not fail any of them."""

@@ -28,16 +28,16 @@ from tests.system.latency.__main__ import missing
 
 DAG_ID = "short_runs"
 DAG_FILE = Path(__file__).with_name("dag.py")
-#: Seconds that a run takes at least.
+#: Minimum duration of a run in seconds.
 DURATION = 1.0
-#: Seconds for one task, with all processes on 2 cores, and for the start of the DAG.
+#: Time limits in seconds for one task, with all processes on 2 cores, and for the start of the DAG.
 LIMIT_PER_TASK, LIMIT_OF_DAG = 6.0, 120.0
 
 
 @dataclass(frozen=True)
 class Result:
     """
-    The end of all tasks.
+    Final states of all tasks.
 
     :param mismatches: Messages of the scheduler about tasks that it failed.
     """
@@ -58,7 +58,7 @@ def _ids(tasks: int) -> list[str]:
 
 
 def run(airflow: AirflowComponents, service: LocalService, dags: Path, conn_id: str, tasks: int) -> Result:
-    """Run one DAG with all tasks at once, each with a run of its own resource, and the provider's defaults."""
+    """Run one DAG with all tasks at once, each for a separate resource, with the defaults of the provider."""
     service.runs({"minimum_duration": DURATION})
     plan = {"conn_id": conn_id, "orchestrations": _ids(tasks)}
     (dags / "short_runs.json").write_text(json.dumps(plan), encoding="utf-8")
@@ -96,7 +96,7 @@ def main() -> int:
         config |= database_config(stack.enter_context(PostgreSQL()))
         connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
         env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
-        # The race depends on intervals of the executor and the scheduler: those of Airflow.
+        # The race depends on intervals of the executor and the scheduler, which have Airflow's defaults here.
         components = AirflowComponents(dags, config=config, env=env, fast=False, progress=partial(print, flush=True))
         result = run(stack.enter_context(components), service, dags, "datapipe_default", given.tasks)
     print(f"tasks: {dict(result.states)}; deferred: {result.deferred}; failed by the scheduler: {result.mismatches}")

@@ -1,4 +1,4 @@
-"""A DAG with a deferrable task for each orchestration of the file ``short_runs.json`` beside this file."""
+"""DAG with a deferrable task for each orchestration of the file ``short_runs.json`` in the same folder."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A thousand deferred tasks in one real triggerer."""
+"""Test with 1,000 deferred tasks in one real triggerer."""

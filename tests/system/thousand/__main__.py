@@ -1,10 +1,10 @@
 """
-A thousand deferred tasks in one triggerer, whose runs end together: ``python -m tests.system.thousand``.
+Test with 1,000 deferred tasks in one triggerer, whose runs end together: ``python -m tests.system.thousand``.
 
-Half of them wait for streams, a hundred in each sync, half for orchestrations. They start from their triggers, for
-which Airflow reads the whole DAG on the triggerer's event loop, once for each trigger: so there are ten tasks to a DAG,
-and what blocks the loop while triggers are created is told, and is not ours. Exit status: 0 only if every task has
-succeeded, and nothing has blocked the loop from then on.
+Half of the tasks wait for streams, with a hundred streams per sync, and half for orchestrations. The tasks use
+``start_from_trigger``, for which Airflow loads the whole DAG on the triggerer's event loop, once per trigger. So each
+DAG has ten tasks. Blockages of the event loop by Airflow during the creation of the triggers are reported, but do not
+count. Exit status: 0 only if all tasks succeeded, and the event loop was not blocked afterwards.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from tests.system import seeds
 from tests.system.components import AirflowComponents
 
 DAG_FILE = Path(__file__).with_name("dag.py")
-#: Streams of one sync, and orchestrations that are named alike.
+#: Streams per sync, and orchestrations with the same name prefix.
 PART = 100
 #: Tasks of one DAG.
 DAG_PART = 10
-#: Seconds in which all tasks are to be deferred, before their runs end.
+#: Seconds within which all tasks must be deferred, before their runs end.
 DEFERRING = 180
-#: Seconds without a warning after which all triggers count as made.
+#: Seconds without a warning after which all triggers count as created.
 QUIET = 20
 BLOCKED = r"async thread was blocked"
 CONFIG = {
     "core.max_active_tasks_per_dag": str(DAG_PART),
     "scheduler.max_tis_per_query": "200",
     "core.parallelism": "4",
-    # A scheduler with so much to do is late.
+    # A scheduler under this load sends late heartbeats.
     "scheduler.scheduler_health_check_threshold": "120",
     "triggerer.triggerer_health_check_threshold": "60",
 }
 
 
 def seed_of(parts: list[tuple[str, list[str]]], folder: Path) -> dict[str, Any]:
-    """Describe what runs: streams in syncs of a hundred, and orchestrations with nothing in them."""
+    """Return a seed with streams in syncs of a hundred, and empty orchestrations."""
     (folder / "rows.csv").write_text("id\n1\n", encoding="utf-8")
     return {
         "connections": [seeds.connection("rows", "files", path=str(folder))],
@@ -77,7 +77,7 @@ def parts_of(tasks: int) -> list[tuple[str, list[str]]]:
 
 
 def request_runs(service: LocalService, parts: list[tuple[str, list[str]]], over_at: float) -> list[dict[str, Any]]:
-    """Ask for a run of everything, all of them to end at one moment, and refer to them as an operator does."""
+    """Request a run of each resource, all with the same end time. Return references like those of an operator."""
     plan = []
     with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60, trust_env=False) as client:
         for number, (kind, ids) in enumerate(parts):
@@ -101,7 +101,7 @@ def request_runs(service: LocalService, parts: list[tuple[str, list[str]]], over
 
 
 def lines_about(folder: Path, pattern: str) -> Iterator[str]:
-    """Find the lines of all logs in a folder that match a pattern."""
+    """Yield the lines of all logs in a folder that match a pattern."""
     for file in sorted(folder.rglob("*")):
         if file.is_file() and file.suffix in (".log", ""):
             for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -111,7 +111,7 @@ def lines_about(folder: Path, pattern: str) -> Iterator[str]:
 
 def warnings_until_quiet(folder: Path, *, limit: float) -> int:
     """
-    Wait until Airflow, which calls tasks deferred before it has made their triggers, has made them, and count warnings.
+    Wait until Airflow has created all triggers, which can be later than the state "deferred", and count the warnings.
     """
     count, since = 0, time.time()
     while time.time() < min(since + QUIET, limit):
@@ -130,7 +130,7 @@ def states_of(airflow: AirflowComponents, runs: dict[str, str]) -> Counter[str]:
 
 
 def play(tasks: int, interval: float | None, *, control: bool) -> bool:
-    """Run it, print what it cost, and tell whether all is well."""
+    """Run the test, and print its costs. Return True if it succeeded."""
     parts = parts_of(tasks)
     with ExitStack() as stack:
         workspace = stack.enter_context(Workspace("datapipe-thousand-"))
@@ -178,7 +178,7 @@ def play(tasks: int, interval: float | None, *, control: bool) -> bool:
 
 
 def requests_by_path(entries: list[dict[str, Any]]) -> dict[str, int]:
-    """Count requests by what they ask for."""
+    """Count requests by path."""
     return dict(Counter(re.sub(r"/sync_\d+|(?<=_runs)/[^/?]+", "/*", entry["path"]) for entry in entries))
 
 
@@ -190,7 +190,7 @@ def main() -> int:
     """Run the command, and return its exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.system.thousand", description=__doc__)
     parser.add_argument("--tasks", type=int, default=1000, help="a multiple of 200 (default: %(default)s)")
-    parser.add_argument("--interval", type=float, help="seconds between two looks (default: adaptive)")
+    parser.add_argument("--interval", type=float, help="seconds between two polls (default: adaptive)")
     parser.add_argument("--control", action="store_true", help="only sleep: what Airflow itself does")
     given = parser.parse_args()
     return 0 if play(given.tasks, given.interval, control=given.control) else 1

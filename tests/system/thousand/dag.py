@@ -1,4 +1,4 @@
-"""Tasks that are deferred from the start, a DAG for each hundred, as the plan beside this file says."""
+"""Tasks that start in the triggerer, in several DAGs. A plan file in the same folder lists them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRIGGER = "airflow_provider_datapipe.triggers.run.DatapipeRunTrigger"
 
 
 def deferred(kind: str, reference: dict[str, Any], interval: float | None) -> BaseOperator:
-    """Make a task whose run was requested already: it needs no worker before the run's end."""
+    """Return a task for a requested run. It needs no worker before the end of the run."""
     resource = "stream_id" if kind == "elt_stream" else "orchestration_id"
     arguments: dict[str, Any] = {"task_id": reference["resource_id"], resource: reference["resource_id"]}
     task = OPERATORS[kind](**arguments)
@@ -44,14 +44,14 @@ def deferred(kind: str, reference: dict[str, Any], interval: float | None) -> Ba
 
 
 def asleep(reference: dict[str, Any], moment: str) -> BaseOperator:
-    """Make a task that sleeps until a moment: what Airflow itself does about as many triggers that end together."""
+    """Return a task that sleeps until a time, as a baseline for triggers that end together."""
     return DateTimeSensorAsync(task_id=reference["resource_id"], target_time=moment, start_from_trigger=True)
 
 
 plan = json.loads(Path(__file__).with_name("thousand.json").read_text(encoding="utf-8"))
 for number, part in enumerate(plan["parts"]):
     dag_id = f"thousand_{number}"
-    # A task's process needs its own DAG only.
+    # The process of a task needs only its own DAG.
     if get_parsing_context().dag_id in (None, dag_id):
         with DAG(dag_id, start_date=pendulum.datetime(2026, 1, 1), schedule=None, catchup=False) as dag:
             for each in part["references"]:

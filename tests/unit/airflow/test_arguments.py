@@ -1,4 +1,4 @@
-"""Wrong arguments: errors when the DAG is parsed, or when templates are rendered."""
+"""Invalid arguments: errors at DAG parsing or after the rendering of templates."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ ANY_TYPE_OF_FUNCTIONS = {
     "notifier": "a notifier or a callback",
     "select": "a text, a list or a function; checked with the snapshot",
 }
-#: Functions of these modules that the provider and Airflow call, not DAG files.
+#: Modules whose functions are called by the provider and Airflow, not by DAG files.
 INTERNAL = {"alias_of", "asset_of", "declared", "run_of", "sanitize_uri", "report", "report_of"}
 UPDATE = {"reverse_etl_sync_id": "s", "enabled": True, "wait_for_run": "{{ params.wait }}"}
-#: Classes whose instances DAG files receive.
+#: Classes that DAG files receive instances of, but do not instantiate.
 RESULTS = {"Failure"}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Wrong:
-    """A value that no argument takes."""
+    """Value with a type that no argument accepts."""
 
 
 def shop(default_args: dict[str, Any] | None = None) -> DAG:
@@ -106,8 +106,8 @@ def test_templated_arguments_take_templates(found: type[BaseOperator]) -> None:
         (DatapipeOperator, {"all_pages": "yes"}, r"all_pages must be True or False, not 'yes' \(str\)"),
         (QueryPreviewOperator, {"max_rows": "many"}, r"max_rows must be a whole number, not 'many' \(str\)"),
         (ReverseEtlSyncUpdateOperator, {"wait_for_run": "soon"}, "wait_for_run must be a duration such as '6h'"),
-        (EltSyncRunOperator, {"streams": []}, "streams is empty; leave it out for all streams of the sync"),
-        (EltSyncRunSensor, {"streams": []}, "streams is empty; leave it out for all streams of the sync"),
+        (EltSyncRunOperator, {"streams": []}, "streams is empty; omit it for all streams of the sync"),
+        (EltSyncRunSensor, {"streams": []}, "streams is empty; omit it for all streams of the sync"),
         (EltSyncRunSensor, {"streams": "orders"}, "streams must be a list of texts, not 'orders'"),
         (EltSyncRunOperator, {"streams": [1]}, "must be a list of texts or text, not a list with a value of type int"),
         (ReverseEtlRunOperator, {"max_failed_rows": "5%"}, r"max_failed_rows must be a whole number, not '5%' \(str\)"),
@@ -147,7 +147,7 @@ def test_default_arguments_are_checked() -> None:
         EltStreamRunOperator(task_id="t", stream_id="s")
 
 
-def test_durations_are_given_as_text() -> None:
+def test_durations_can_be_text() -> None:
     task = EltStreamRunOperator(task_id="t", stream_id="s", timeout="6h", poll_interval="1m30s", defer_after="10 s")
     assert (task.timeout, task.poll_interval, task.defer_after) == (
         timedelta(hours=6),
@@ -199,7 +199,7 @@ def evaluated_annotations() -> type[EltStreamRunOperator]:
         "    def __init__(self, *, stream_id: int, label: str = '', **kwargs):\n"
         "        super().__init__(stream_id=str(stream_id), **kwargs)\n"
     )
-    exec(compile(source, "dag_file", "exec", dont_inherit=True), names)  # noqa: S102 - a module of a user
+    exec(compile(source, "dag_file", "exec", dont_inherit=True), names)  # noqa: S102 - source of this test
     found: type[EltStreamRunOperator] = names["Converting"]
     return found
 
@@ -213,7 +213,7 @@ def test_arguments_of_derived_classes_are_their_own() -> None:
 
 
 def rendered(found: Any, arguments: dict[str, Any], values: dict[str, Any]) -> Any:
-    """Return a task after its templates were rendered to values and Airflow prepared its execution."""
+    """Return a task with rendered templates, as prepared for its execution by Airflow."""
     task = found(task_id="t", **arguments)
     for name, value in values.items():
         setattr(task, name, value)
@@ -234,12 +234,12 @@ def test_rendered_arguments_are_checked(found: Any, streams: Any, message: str) 
         rendered(found, {"sync_id": "s", "streams": "{{ params.streams }}"}, {"streams": streams})
 
 
-def test_number_that_was_rendered_is_an_id() -> None:
+def test_rendered_number_is_accepted_as_an_id() -> None:
     assert rendered(EltStreamRunOperator, {"stream_id": "{{ params.id }}"}, {"stream_id": 12}).stream_id == "12"
 
 
 def functions() -> list[Any]:
-    """Return the functions and classes beside operators and sensors that DAG files call."""
+    """Return the functions and classes for DAG files that are neither operators nor sensors."""
     modules = (assets, describe, events, failure, task_groups)
     public = [
         found
@@ -313,17 +313,17 @@ def test_duration_is_the_sum_of_its_parts(days: int, hours: int, minutes: int, s
 @pytest.mark.parametrize(
     "text", ["", " ", "6", "h", "1h1h", "30m1h", "-1h", "1h 30", "1e3s", "1,5h", "\u0661h", "inf s"]
 )
-def test_text_that_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
+def test_invalid_duration_texts_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)
 
 
 @given(st.text())
-def test_text_is_a_duration_or_an_error(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_refused_as_a_duration(text: str) -> None:
     try:
         assert parse_duration(text) >= timedelta()
     except ValueError as error:
-        assert repr(text) in str(error)  # noqa: PT017 - either is right
+        assert repr(text) in str(error)  # noqa: PT017 - an error is one of two allowed results
 
 
 NEW: dict[str, Any] = {
@@ -342,7 +342,7 @@ TWO_ORCHESTRATIONS = {"orchestration_id": "a", "orchestration_name": "b"}
     [
         (ReverseEtlSyncCreateOperator, NEW, None),
         (ReverseEtlSyncCreateOperator, NEW | TWO_ORCHESTRATIONS, "one of orchestration_id and orchestration_name"),
-        (ReverseEtlSyncCreateOperator, NEW | {"folder_path": "sales"}, "folder_path goes with transform_name"),
+        (ReverseEtlSyncCreateOperator, NEW | {"folder_path": "sales"}, "folder_path requires transform_name"),
         (ReverseEtlSyncUpdateOperator, OLD | {"enabled": False}, None),
         (ReverseEtlSyncUpdateOperator, OLD | TWO_ORCHESTRATIONS, "one of orchestration_id and orchestration_name"),
         (

@@ -1,4 +1,4 @@
-"""The assets of what runs make new: their names, the outlets of tasks, and what their events tell."""
+"""Assets: names, outlets of tasks, and contents of asset events."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def result(**known: Any) -> dict[str, Any]:
             "ELT stream %C3%84%20b%2Fc%3Fd%23e (Eu@1)",
             "datapipe://Eu%401/elt_streams/%C3%84%20b%2Fc%3Fd%23e",
         ),
-        # Not the name of the stream a of the connection eu.
+        # Distinct from the name of stream "a" of the connection "eu".
         (elt_stream_asset("a (eu)"), "ELT stream a%20%28eu%29", "datapipe://datapipe_default/elt_streams/a%20%28eu%29"),
     ],
 )
 def test_name_group_and_uri(asset: Asset, name: str, uri: str) -> None:
     assert (asset.name, asset.uri, asset.group) == (name, uri, "datapipe")
     assert asset.extra["id"] in (name.rpartition(" ")[2], "Ä b/c?d#e", "a (eu)")
-    # What Airflow makes of it, with the check of this provider in between.
+    # Airflow normalizes the URI with the function of this provider.
     assert Asset(uri=uri).uri == uri
     assert asset.normalized_uri == uri
 
@@ -96,18 +96,18 @@ def test_name_group_and_uri(asset: Asset, name: str, uri: str) -> None:
         "datapipe://datapipe_default/connections/a",
     ],
 )
-def test_a_uri_that_nothing_has_is_refused(uri: str) -> None:
+def test_invalid_uri_is_refused(uri: str) -> None:
     with pytest.raises(ValueError, match="datapipe://<connection>/<collection>/<id>"):
         Asset(uri=uri)
 
 
 @pytest.mark.parametrize(("stream_id", "connection"), [("", "c"), ("s", "")])
-def test_nothing_is_named_after_nothing(stream_id: str, connection: str) -> None:
+def test_empty_id_or_connection_is_refused(stream_id: str, connection: str) -> None:
     with pytest.raises(ValueError, match="neither may be empty"):
         elt_stream_asset(stream_id, datapipe_conn_id=connection)
 
 
-def test_a_watcher_may_be_beside() -> None:
+def test_asset_accepts_watchers() -> None:
     from airflow.sdk import AssetWatcher
 
     watcher = AssetWatcher(name="w", trigger=EltStreamRunEventTrigger("orders"))
@@ -122,7 +122,7 @@ def test_outlets_are_assets_or_an_alias_on_request(operator: Any, argument: str,
     assert outlets("a") == []
     emitted = outlets("a", emit_assets=True, datapipe_conn_id="eu")
     assert [(each.uri, each.group) for each in emitted] == [(f"datapipe://eu/{collection}/a", "datapipe")]
-    # The ID or the connection is known when the task runs.
+    # The rendered ID or connection is known only at run time.
     alias = [AssetAlias(f"datapipe-{collection}")]
     assert outlets("{{ params.a }}", emit_assets=True) == alias
     assert outlets("a", emit_assets=True, datapipe_conn_id="{{ var.value.c }}") == alias
@@ -135,7 +135,7 @@ def test_outlets_are_assets_or_an_alias_on_request(operator: Any, argument: str,
         (EltSyncRunOperator, {"sync_id": "shop"}, [elt_sync_asset("shop"), STREAMS]),
         (TransformDeployOperator, {"name": "t", "sql_template": "SELECT 1"}, [TRANSFORMS]),
         (TransformBulkDeployOperator, {"folder": "transforms"}, [TRANSFORMS]),
-        # Outlets of the user stay, and none is added twice.
+        # The user's outlets are kept, and no outlet is added twice.
         (
             EltStreamRunOperator,
             {"stream_id": "orders", "outlets": [Asset("mine"), elt_stream_asset("orders")]},
@@ -153,13 +153,13 @@ def test_outlets_of_a_task(operator: Any, arguments: dict[str, Any], outlets: li
     assert operator(task_id="t", emit_assets=True, **arguments).outlets == outlets
 
 
-def test_a_query_makes_nothing_new() -> None:
+def test_query_preview_has_no_outlets() -> None:
     default: dict[str, Any] = {"default_args": {"emit_assets": True}}
     assert QueryPreviewOperator(task_id="t", sql_template="SELECT 1", **default).outlets == []
     assert not QueryPreviewOperator.partial(task_id="t", **default).kwargs.get("outlets")
 
 
-def test_every_operator_of_runs_says_what_it_makes_new() -> None:
+def test_each_run_operator_declares_its_asset() -> None:
     found = {
         one
         for section in get_provider_info()["operators"]
@@ -172,7 +172,7 @@ def test_every_operator_of_runs_says_what_it_makes_new() -> None:
     assert {one for one in found if one.asset_argument is not None} == named
 
 
-def test_only_what_was_published_is_new() -> None:
+def test_only_published_transforms_emit_asset_events() -> None:
     items = {
         "a/built": {"id": "1", "result": "updated", "published": True, "error": None},
         "a/alike": {"id": "2", "result": "unchanged", "published": False, "error": None},
@@ -205,23 +205,23 @@ def test_mapped_tasks_have_the_alias_when_parsed_and_executed(how: str) -> None:
     assert unmapped.outlets == [Asset("mine"), STREAMS]
 
 
-def test_an_event_has_the_run() -> None:
+def test_asset_event_contains_the_run() -> None:
     events = OutletEventAccessors()
     report([Asset("mine"), elt_stream_asset("orders")], events, "datapipe_default", result())
     (event,) = events._dict.values()
     assert event.extra == {name: value for name, value in result().items() if name != "attached"}
     assert run_of(SimpleNamespace(extra=event.extra))["run_id"] == "r1"
-    # An asset that was not known when the DAG was parsed comes through the alias.
+    # An asset that is unknown at parsing is emitted through the alias.
     report([STREAMS], events, "datapipe_default", result())
     (aliased,) = events[STREAMS].asset_alias_events
     assert (aliased.dest_asset_key.uri, aliased.extra["rows_synced"]) == (STREAM, 7)
-    # Without the alias there is no other asset.
+    # Without the alias, no other asset is emitted.
     others = OutletEventAccessors()
     report([Asset("mine")], others, "datapipe_default", result())
     assert len(others) == 0
 
 
-def test_a_sync_reports_itself_and_the_loaded_streams() -> None:
+def test_sync_emits_events_for_itself_and_its_loaded_streams() -> None:
     events = OutletEventAccessors()
     streams = {
         "orders": result(),
@@ -251,14 +251,14 @@ def test_a_sync_reports_itself_and_the_loaded_streams() -> None:
 
 @pytest.mark.parametrize(
     ("extra", "run"),
-    # Airflow makes an event without content for each outlet that a task names itself.
+    # Airflow emits an event without content for each outlet that the DAG declares.
     [({"from_trigger": True, "payload": result()}, result()), ({}, {}), (None, {})],
     ids=["of a watcher", "empty", "none"],
 )
-def test_the_run_of_an_event(extra: Any, run: dict[str, Any]) -> None:
+def test_run_of_an_asset_event(extra: Any, run: dict[str, Any]) -> None:
     assert run_of(SimpleNamespace(extra=extra)) == run
 
 
-def test_an_alias_is_of_a_kind() -> None:
+def test_alias_and_asset_of_a_kind_of_run() -> None:
     assert alias_of("reverse_etl") == AssetAlias("datapipe-reverse_etl_syncs")
     assert asset_of("elt_stream", "orders", "datapipe_default") == elt_stream_asset("orders")

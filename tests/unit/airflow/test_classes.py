@@ -33,9 +33,9 @@ def classes() -> Iterator[type[BaseOperator]]:
                     yield found
 
 
-# What others are derived from is called after the provider; so is some of what is used itself.
-USED_ITSELF = {example.operator for example in EXAMPLES}
-CONCRETE = [found for found in classes() if "Datapipe" not in found.__name__ or found in USED_ITSELF]
+# Base classes have "Datapipe" in their names, and so do some classes for direct use.
+WITH_EXAMPLE = {example.operator for example in EXAMPLES}
+CONCRETE = [found for found in classes() if "Datapipe" not in found.__name__ or found in WITH_EXAMPLE]
 
 
 def own_parameters(found: type[BaseOperator]) -> dict[str, inspect.Parameter]:
@@ -51,7 +51,7 @@ def own_parameters(found: type[BaseOperator]) -> dict[str, inspect.Parameter]:
     return own
 
 
-#: The id that each class needs at the least that starts runs or waits; the others are made as in the examples.
+#: Required ID argument of each class that starts runs or waits. Other classes are created from the examples.
 ID = {
     "EltStreamRunOperator": "stream_id",
     "EltSyncRunOperator": "sync_id",
@@ -71,7 +71,7 @@ ID = {
     "ReverseEtlLastRunSensor": "reverse_etl_sync_id",
     "ReverseEtlFailedRecordsSensor": "reverse_etl_sync_id",
     "ConnectionBridgeSensor": "bridge",
-    # It has no id: what it reads takes its place.
+    # This operator has no ID argument. Its source takes the place of the ID.
     "WebhookIngestOperator": "source",
 }
 
@@ -87,12 +87,12 @@ def make(found: type[BaseOperator], **arguments: Any) -> Any:
     return found(task_id="t", **({name: f"{{{{ params.{name} }}}}"} | needed | arguments))
 
 
-def test_there_are_classes_to_test() -> None:
+def test_all_concrete_classes_are_tested() -> None:
     assert {found.__name__ for found in CONCRETE} == set(ID) | {found.__name__ for found in USED}
 
 
 @pytest.mark.parametrize("found", CONCRETE)
-def test_template_fields_are_attributes_and_every_id_is_one(found: type[BaseOperator]) -> None:
+def test_template_fields_are_attributes_and_include_all_ids(found: type[BaseOperator]) -> None:
     task = make(found)
     assert not isinstance(found.template_fields, str)
     for name in found.template_fields:
@@ -118,7 +118,7 @@ def test_every_parameter_is_documented(found: type[BaseOperator]) -> None:
 
 
 @pytest.mark.parametrize("found", CONCRETE)
-def test_dags_with_it_can_be_stored_and_read_back(found: type[BaseOperator]) -> None:
+def test_dag_serialization_round_trip(found: type[BaseOperator]) -> None:
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         make(found, **({"deferrable": True} if "deferrable" in own_parameters(found) else {}))
     serialization = dag_serialization()
@@ -128,7 +128,7 @@ def test_dags_with_it_can_be_stored_and_read_back(found: type[BaseOperator]) -> 
 
 
 @pytest.mark.parametrize("found", CONCRETE)
-def test_it_can_be_mapped(found: type[BaseOperator]) -> None:
+def test_each_class_can_be_mapped(found: type[BaseOperator]) -> None:
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
         if found in USED:
             arguments, mapped = dict(USED[found].arguments), USED[found].mapped_argument
@@ -170,7 +170,7 @@ def test_wrong_arguments_are_refused_when_the_dag_is_parsed(
 
 
 @pytest.mark.parametrize("value", ["", "None"])
-def test_an_id_that_renders_to_nothing_is_said(value: str) -> None:
+def test_empty_rendered_id_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="stream_id is empty"):
         EltStreamRunOperator(task_id="t", stream_id=value)._target().send(None)
 
@@ -178,7 +178,7 @@ def test_an_id_that_renders_to_nothing_is_said(value: str) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"), [(True, True), ("True", True), ("['a', 'b']", ["a", "b"]), (["a"], ["a"]), ("False", False)]
 )
-def test_records_may_come_from_a_template(given: Any, expected: Any) -> None:
+def test_retry_failed_records_can_be_a_template(given: Any, expected: Any) -> None:
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)
     with pytest.raises(StopIteration) as stopped:
         task._target().send(None)
@@ -186,7 +186,7 @@ def test_records_may_come_from_a_template(given: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("given", ["r1", "", "None", "[1]", "{'a': 1}", "__import__('os')"])
-def test_a_text_is_no_list_of_records(given: str) -> None:
+def test_invalid_retry_failed_records_is_refused(given: str) -> None:
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)
     with pytest.raises(ValueError, match="retry_failed_records must be"):
         _ = task._target()

@@ -1,4 +1,4 @@
-"""The trigger of sensors on a real event loop against a real server."""
+"""Trigger of sensors, on a real event loop with a real server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def count(number: int) -> Reply:
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten all waits."""
     monkeypatch.setattr("airflow_provider_datapipe.runs.backoff._SHORTEST", 0.05)
 
@@ -45,7 +45,7 @@ def event_of(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, **argument
     return event
 
 
-def test_it_looks_until_the_condition_is_met_whatever_goes_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trigger_polls_through_errors_until_the_condition_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
     script = [count(9), DOWN, Reply(0), WRONG_KEY, Reply(body=b"<html>"), count(2), count(1)]
     with ScriptedServer(script) as server:
         event = event_of(server, monkeypatch)
@@ -59,7 +59,7 @@ def test_it_looks_until_the_condition_is_met_whatever_goes_wrong(monkeypatch: py
     [
         ([GONE], {}, "again", 1),
         ([WRONG_KEY], {}, "again", 1),
-        # A resource that was there is polled for some time.
+        # A resource that existed is polled over the grace period.
         ([count(9), GONE, count(9), GONE], {}, "again", 6),
         # The worker may not see the resource yet.
         ([GONE, WRONG_KEY, count(0)], {"retries_final_errors": True}, "success", 3),
@@ -68,7 +68,7 @@ def test_it_looks_until_the_condition_is_met_whatever_goes_wrong(monkeypatch: py
     ],
     ids=["missing", "wrong key", "deleted", "retries_final_errors", "invalid field", "past deadline"],
 )
-def test_permanent_failures_are_left_to_the_worker(
+def test_permanent_failures_are_returned_to_the_worker(
     script: list[Reply], arguments: dict[str, Any], status: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.sensor_backoff.GRACE", 0.3)
@@ -81,9 +81,9 @@ def test_permanent_failures_are_left_to_the_worker(
 @pytest.mark.parametrize(
     "reply",
     [count(9), DOWN, Reply(429, headers={"Retry-After": "3600"}), Reply(delay=600)],
-    ids=["not met", "down", "asks for patience", "hangs"],
+    ids=["not met", "down", "long Retry-After", "hangs"],
 )
-def test_the_deadline_holds_whatever_the_service_does(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadline_ends_the_wait_for_any_service_behavior(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
     deadline = time.time() + 0.5
     with ScriptedServer([reply]) as server:
         event = event_of(server, monkeypatch, deadline=deadline)
@@ -92,18 +92,18 @@ def test_the_deadline_holds_whatever_the_service_does(reply: Reply, monkeypatch:
     assert time.time() >= deadline
 
 
-def test_contact_that_is_lost_for_long_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Impatient:
+def test_lost_contact_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ShortContactLimit:
         contact_limit = 0.3
 
-    monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.sensor_backoff.WaitPolicy", Impatient)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.sensor_backoff.WaitPolicy", ShortContactLimit)
     with ScriptedServer([DOWN]) as server:
         event = event_of(server, monkeypatch)
     assert event["status"] == "error"
     assert "Contact with the service was lost" in event["message"]
 
 
-def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_awaited_run_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.log_lines.progress._SHORTEST_GAP", 0.05)
     going = {"id": "r", "reverse_etl_sync_id": "e", "started_at": "2026-01-01T00:00:00.000Z", "status": "RUNNING"}
     reported: list[str] = []
@@ -126,17 +126,17 @@ def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
     assert event["status"] == "timeout"
     assert reported[0].startswith("Waiting: ")
     # On a busy machine, the first lines come before the first response.
-    polled = [line for line in reported[1:] if "has not begun" not in line]
+    polled = [line for line in reported[1:] if "has not started" not in line]
     assert len(polled) > 1
     assert all(line.startswith("reverse ETL sync e, run r: running for ") for line in polled), reported
 
 
 def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list shows a run that goes on, which by itself is over, and by its end counts."""
+    """The list still shows the run as active, while a direct poll shows its matching end."""
     going = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
     over = going | {"status": "COMPLETED", "finished_at": "2026-01-01T00:05:00.000Z"}
     listed = [Reply(body={"data": [run], "hasMore": False}) for run in (going | {"status": "RUNNING"}, over)]
-    # The list, the run, then the list again, which lags: only after a pause once more.
+    # The list, the run, the stale list; then, after a pause, the stale list, the run and the current list.
     script = [
         Reply(body=responses.elt_stream()),
         listed[0],
@@ -146,14 +146,14 @@ def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) ->
         Reply(body=over),
         listed[1],
     ]
-    connection_pauses: list[float] = []
+    pauses: list[float] = []
     sleep = asyncio.sleep
 
-    async def noted(seconds: float, *more: Any) -> Any:
-        connection_pauses.append(seconds)
+    async def record_pause(seconds: float, *more: Any) -> Any:
+        pauses.append(seconds)
         return await sleep(seconds, *more)
 
-    monkeypatch.setattr("airflow_provider_datapipe.triggers.condition.asyncio.sleep", noted)
+    monkeypatch.setattr("airflow_provider_datapipe.triggers.condition.asyncio.sleep", record_pause)
     with ScriptedServer(script) as server:
         event = event_of(
             server,
@@ -166,5 +166,5 @@ def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) ->
             moment_of="end",
         )
     assert event["status"] == "success"
-    assert 0.2 in connection_pauses
+    assert 0.2 in pauses
     assert len(server.seen) == len(script)

@@ -1,4 +1,4 @@
-"""Operators and sensors whose constructors declare their arguments."""
+"""Operators and sensors with declared constructor arguments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def flow_of(operator: type[DatapipeChangeOperator]) -> Callable[..., Any]:
     module, _, name = operator.flow.partition(".")
     found = getattr(importlib.import_module(f"airflow_provider_datapipe.resources.{module}"), name)
     assert inspect.iscoroutinefunction(found)
-    return found  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]  # found by its name
 
 
 def alternatives(annotation: Any) -> set[Any]:
@@ -89,7 +89,7 @@ def test_a_flow_takes_the_types_of_the_arguments(operator: type[DatapipeChangeOp
             declared |= types_of(vars(base)["__init__"])
     for name in {*operator.declared_arguments} & taken.keys():
         allowed = alternatives(taken[name])
-        # A value of a literal is allowed where its type is.
+        # A value of a literal matches its type.
         given = {each for each in alternatives(declared[name]) if type(each) not in allowed}
         assert Any in allowed or given <= allowed, name
 
@@ -114,7 +114,7 @@ def test_a_class_with_two_bases_has_the_arguments_of_both() -> None:
 
 
 class Nightly(EltSyncUpdateOperator):
-    """Subclass of a DAG file, with an argument of its own."""
+    """Subclass of a DAG file with an additional argument."""
 
     template_fields = (*EltSyncUpdateOperator.template_fields, "reason")
 
@@ -140,4 +140,4 @@ def test_a_class_in_a_dag_file_can_define_its_own_change() -> None:
             return self.sync_id  # type: ignore[attr-defined]  # set by the declaration
 
     task: BaseOperator = Custom(task_id="t", sync_id="y")
-    assert task._change() == "y"  # type: ignore[attr-defined]
+    assert task._change() == "y"  # type: ignore[attr-defined]  # defined by the class of this test

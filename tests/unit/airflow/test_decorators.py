@@ -1,4 +1,4 @@
-"""TaskFlow decorators: what a function returns becomes what is sent; what makes no sense is refused before that."""
+"""TaskFlow decorators: return values become arguments of the task, and invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from airflow_provider_datapipe.get_provider_info import TASK_DECORATORS, get_pro
 from tests.support.airflow_versions import dag_serialization
 
 NAMES = list(TASK_DECORATORS)
-#: What each decorator has to be told.
-TOLD: dict[str, dict[str, Any]] = {
+#: Required arguments of decorators.
+REQUIRED: dict[str, dict[str, Any]] = {
     "datapipe_query_value_check": {"pass_value": 1},
     "datapipe_query_threshold_check": {"min_threshold": 0, "max_threshold": 9},
 }
@@ -36,8 +36,8 @@ def task_of(output: Any) -> Any:
 
 
 def of(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Make the task of a decorator."""
-    return task_of(getattr(task, name)(task_id="t", **TOLD.get(name, {}))(function)(*args, **kwargs))
+    """Create the task of a decorator."""
+    return task_of(getattr(task, name)(task_id="t", **REQUIRED.get(name, {}))(function)(*args, **kwargs))
 
 
 def computed(made: Any) -> Any:
@@ -50,7 +50,7 @@ def computed(made: Any) -> Any:
     return made
 
 
-def test_airflow_knows_them() -> None:
+def test_decorators_are_registered_with_airflow() -> None:
     info = get_provider_info()["task-decorators"]
     assert [each["name"] for each in info] == NAMES
     for each in info:
@@ -59,7 +59,7 @@ def test_airflow_knows_them() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_dags_with_them_can_be_stored_and_read_back(name: str, dag: DAG) -> None:
+def test_dag_serialization_round_trip(name: str, dag: DAG) -> None:
     made = of(name, lambda: "x")
     assert made.custom_operator_name == f"@task.{name}"
     assert not made.multiple_outputs
@@ -73,11 +73,11 @@ def test_dags_with_them_can_be_stored_and_read_back(name: str, dag: DAG) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_can_be_mapped_named_anew_and_given_arguments(name: str, dag: DAG) -> None:
+def test_decorated_functions_support_override_and_mapping(name: str, dag: DAG) -> None:
     def compute(table: str, day: str) -> str:
         return f"{table} {day}"
 
-    decorated = getattr(task, name)(**TOLD.get(name, {}))(compute)
+    decorated = getattr(task, name)(**REQUIRED.get(name, {}))(compute)
     decorated.override(task_id="other", retries=3)("a", day="b")
     other: Any = dag.get_task("other")
     assert (other.retries, other.op_args) == (3, ("a",))
@@ -89,8 +89,8 @@ def test_they_can_be_mapped_named_anew_and_given_arguments(name: str, dag: DAG) 
     serialization.validate_schema(serialization.to_dict(dag))
 
 
-@pytest.mark.parametrize("name", [each for each in NAMES if each not in TOLD])
-def test_without_parentheses(name: str, dag: DAG) -> None:
+@pytest.mark.parametrize("name", [each for each in NAMES if each not in REQUIRED])
+def test_decorators_work_without_parentheses(name: str, dag: DAG) -> None:
     def compute() -> str:
         return "x"
 
@@ -99,15 +99,15 @@ def test_without_parentheses(name: str, dag: DAG) -> None:
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if "query" in each])
-def test_sql_is_rendered_as_in_a_dag_and_arguments_only_once(name: str, dag: DAG) -> None:
+def test_returned_sql_is_rendered_and_arguments_only_once(name: str, dag: DAG) -> None:
     made = of(name, lambda table, other, ds: f"{SQL} WHERE x = '{table}' -- {ds}", "orders", other="{{ ds }}")
     sql = computed(made).sql_template
     assert sql == "SELECT '2026-01-02' AS day FROM {{raw.shop.orders}} WHERE x = 'orders' -- 2026-01-02"
-    # Airflow has rendered it before; what that gave may look like a template.
+    # Airflow has already rendered the arguments. Text that looks like a template stays as it is.
     assert made.op_kwargs == {"other": "{{ ds }}"}
 
 
-def test_several_arguments_can_be_computed(dag: DAG) -> None:
+def test_function_can_return_several_arguments(dag: DAG) -> None:
     @task.datapipe_query_value_check(tolerance=0.1)
     def value() -> dict[str, Any]:
         return {"sql_template": "SELECT 1", "pass_value": 1}
@@ -126,23 +126,23 @@ def test_several_arguments_can_be_computed(dag: DAG) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "returned", "problem"),
     [
-        ("datapipe_query", {}, None, "must return SQL, as text, and has returned nothing"),
+        ("datapipe_query", {}, None, "must return SQL as text, not nothing"),
         ("datapipe_query", {}, " ", "must return SQL"),
-        ("datapipe_query_check", {}, ["SELECT 1"], "has returned list"),
-        ("datapipe_query_check", {}, {"sql_template": "SELECT 1"}, "has returned dict"),
-        ("datapipe_query_value_check", {}, "SELECT 1", "must return pass_value, too"),
-        ("datapipe_query_value_check", {}, {"pass_value": 1}, "must return sql_template, too"),
-        ("datapipe_query_value_check", {"pass_value": 1}, {"sql": 1}, "'sql', and may compute sql_template"),
+        ("datapipe_query_check", {}, ["SELECT 1"], "not list"),
+        ("datapipe_query_check", {}, {"sql_template": "SELECT 1"}, "not dict"),
+        ("datapipe_query_value_check", {}, "SELECT 1", "must also return pass_value"),
+        ("datapipe_query_value_check", {}, {"pass_value": 1}, "must also return sql_template"),
+        ("datapipe_query_value_check", {"pass_value": 1}, {"sql": 1}, "'sql'; allowed are sql_template"),
         ("datapipe", {}, None, "must return the name of an endpoint"),
-        ("datapipe", {}, {"arguments": {}}, "must return endpoint, too"),
+        ("datapipe", {}, {"arguments": {}}, "must also return endpoint"),
         ("datapipe", {}, ("a", {}, 1), "must return the name"),
         ("datapipe", {"endpoint": "elt_syncs.get"}, "shop", "must return the arguments of elt_syncs.get"),
         ("datapipe_webhook", {}, None, "must return an object or a list"),
-        ("datapipe_webhook", {}, "[]", "and not str"),
+        ("datapipe_webhook", {}, "[]", "not str"),
     ],
 )
 @pytest.mark.usefixtures("dag")
-def test_what_makes_no_sense_is_said(name: str, arguments: dict[str, Any], returned: Any, problem: str) -> None:
+def test_invalid_return_values_are_refused(name: str, arguments: dict[str, Any], returned: Any, problem: str) -> None:
     made = task_of(getattr(task, name)(task_id="t", **arguments)(lambda: returned)())
     with pytest.raises(TypeError, match=problem):
         computed(made)
@@ -159,9 +159,9 @@ def test_what_makes_no_sense_is_said(name: str, arguments: dict[str, Any], retur
     ],
 )
 @pytest.mark.usefixtures("dag")
-def test_an_endpoint_and_its_arguments(arguments: dict[str, Any], returned: Any, expected: Any) -> None:
+def test_function_returns_endpoint_or_arguments(arguments: dict[str, Any], returned: Any, expected: Any) -> None:
     made = computed(task_of(task.datapipe(task_id="t", **arguments)(lambda: returned)()))
-    # Data is sent as it is.
+    # Data is not rendered.
     assert (made.endpoint, made.arguments) == expected
 
 
@@ -170,12 +170,12 @@ def test_an_endpoint_and_its_arguments(arguments: dict[str, Any], returned: Any,
     [([{"a": "{{ ds }}"}], [{"a": "{{ ds }}"}]), ({"a": 1}, {"a": 1}), (iter([{"a": 1}]), [{"a": 1}]), ([], [])],
 )
 @pytest.mark.usefixtures("dag")
-def test_records_are_sent_as_they_are(returned: Any, expected: Any) -> None:
+def test_returned_records_are_sent_unchanged(returned: Any, expected: Any) -> None:
     assert computed(task_of(task.datapipe_webhook(task_id="t")(lambda: returned)())).records == expected
 
 
 @pytest.mark.usefixtures("dag")
-def test_a_coroutine_is_refused_when_the_dag_is_read() -> None:
+def test_coroutine_function_is_refused_at_parsing() -> None:
     async def later() -> str:
         return "SELECT 1"
 
@@ -184,7 +184,7 @@ def test_a_coroutine_is_refused_when_the_dag_is_read() -> None:
 
 
 @pytest.mark.usefixtures("dag")
-def test_several_outputs_are_on_request_and_not_by_annotation() -> None:
+def test_annotation_does_not_enable_multiple_outputs() -> None:
     def compute() -> dict[str, Any]:
         return {"endpoint": "connections.list"}
 

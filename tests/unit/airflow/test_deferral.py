@@ -1,4 +1,4 @@
-"""Settings of a deferral: executor, version and configuration of Airflow."""
+"""Deferral settings by executor, version and configuration of Airflow."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TEAMS = [f"{LOCAL};team1={CELERY}", f"{CELERY};team1={LOCAL}"]
         (f"{LOCAL},my.module.MyExecutor", "my.module.MyExecutor", {"MyExecutor"}),
         (f"{LOCAL},fast:my.module.MyExecutor", "fast", {"MyExecutor"}),
         ("fast:airflow.providers.celery.executors.celery_executor.CeleryExecutor", None, {CELERY}),
-        # The team of the task is not known.
+        # The team of the task is unknown.
         *((configured, None, {CELERY, LOCAL}) for configured in TEAMS),
     ],
 )
@@ -59,7 +59,7 @@ def test_executors_of_a_task(
         *((CELERY, version, {}, None) for version in ("3.2.2", "3.3.0", "3.3.2", "3.4.0rc1", "4.0.0")),
         *((CELERY, version, {}, 8) for version in ("3.1.8", "3.2.0", "3.2.1")),
         *((teams, "3.3.2", {}, 8) for teams in TEAMS),
-        # An executor that was not measured.
+        # An executor without a measured default.
         ("KubernetesExecutor", "3.3.2", {}, 8),
         (CELERY, "3.3.2", {"DATAPIPE__MINIMUM_DEFERRAL_TIME": "3.5"}, 3.5),
         (LOCAL, "3.3.2", {"DATAPIPE__MINIMUM_DEFERRAL_TIME": "0"}, None),
@@ -86,7 +86,7 @@ def test_wrong_setting_names_the_option(wrong: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_argument_precedes_connection_and_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Without any setting, the history decides.
+    # Without a setting, the run history decides.
     assert defer_after_setting(None, None) is None
     monkeypatch.setenv("AIRFLOW__DATAPIPE__DEFER_AFTER", "3")
     assert defer_after_setting(0.0, 2.0) == 0.0

@@ -1,4 +1,4 @@
-"""The triggers of events under Airflow's own sharing of streams, against real servers that misbehave."""
+"""Event triggers in Airflow's shared streams, with real servers that fail."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from airflow_provider_datapipe.triggers.events import (
     TransformMaterializationEventTrigger,
 )
 from tests.support.airflow_versions import since
+from tests.support.asset_state import AssetStateStore, until
 from tests.support.scripted_server import Reply, ScriptedServer
 
-#: Before that, each watcher runs alone, and has no state store.
+#: In earlier versions, each watcher runs alone and has no state store.
 SHARED = since("3.3", "shared streams of triggers")
 CONNECTION = "datapipe_events"
 ALL = [
@@ -56,30 +57,8 @@ def page(*ended: int, going: tuple[int, ...] = ()) -> Reply:
     return Reply(body={"data": runs, "has_more": False})
 
 
-class Store:
-    """Airflow's state store of one asset, as far as a trigger sees it."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
-        self.failing = 0
-
-    async def aget(self, key: str) -> Any:
-        if self.failing:
-            self.failing -= 1
-            raise RuntimeError("the API server is away")
-        return self.kept.get(key)
-
-    async def aset(self, key: str, value: Any) -> None:
-        self.kept[key] = json.loads(json.dumps(value))
-
-    @property
-    def cursor(self) -> Any:
-        (cursor,) = self.kept.values()
-        return cursor
-
-
 class Runner:
-    """Triggerer of Airflow with watchers, with stored state from the test."""
+    """Airflow's shared stream manager with watchers. Tests confirm the storage of events."""
 
     def __init__(self) -> None:
         from airflow.triggers.shared_stream import SharedStreamManager
@@ -98,7 +77,7 @@ class Runner:
         try:
             async for event in trigger.filter_shared_stream(stream):
                 sequence = self.manager.bind_pending_event(trigger_id=number, key=key)
-                assert sequence is not None, "an event of a report is bound to it"
+                assert sequence is not None, "each event belongs to a batch"
                 self.unconfirmed.append(sequence)
                 self.events.append((number, json.loads(json.dumps(event.payload))))
         finally:
@@ -118,13 +97,13 @@ async def running() -> AsyncIterator[Runner]:
     runner = Runner()
     try:
         yield runner
-        # None has raised.
+        # No watcher has failed.
         assert [task.exception() for task in runner.tasks.values() if task.done()] == []
     finally:
         for number in list(runner.tasks):
             await runner.stop(number)
         await runner.manager.stop_all()
-    # The clients are closed, and nobody looks any more.
+    # All clients and pollers are closed.
     assert event_poller.shared_event_poller.objects.get(asyncio.get_running_loop(), {}) == {}
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -138,25 +117,19 @@ async def watched(monkeypatch: pytest.MonkeyPatch, *script: Reply) -> AsyncItera
             yield server, runner
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not is_so():  # noqa: ASYNC110 - what is waited for is told by no event
-            await asyncio.sleep(0.01)
-
-
 def connect(monkeypatch: pytest.MonkeyPatch, host: str, key: str = "k") -> None:
     connection = {"conn_type": "datapipe", "host": host, "password": key, "extra": {"retry_budget": 0}}
     monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
 
 
-def watcher(store: Store | None = None, **options: Any) -> ReverseEtlRunEventTrigger:
+def watcher(store: AssetStateStore | None = None, **options: Any) -> ReverseEtlRunEventTrigger:
     trigger = ReverseEtlRunEventTrigger("r", datapipe_conn_id=CONNECTION, **{"poll_interval": 0.05} | options)
-    trigger.asset_state_store = store  # type: ignore[assignment]  # all of Airflow's that is used
+    trigger.asset_state_store = store  # type: ignore[assignment]  # the used part of Airflow's class
     return trigger
 
 
 @pytest.mark.parametrize("trigger", ALL, ids=lambda trigger: str(trigger.serialize()[1]))
-def test_a_trigger_is_made_again_from_what_is_stored(trigger: Any) -> None:
+def test_trigger_serialization_round_trip(trigger: Any) -> None:
     path, arguments = trigger.serialize()
     assert path.rpartition(".")[0] == events.__name__
     again = type(trigger)(**json.loads(json.dumps(arguments)))
@@ -171,14 +144,14 @@ def test_watchers_of_one_connection_share_a_stream() -> None:
     assert ALL[0].shared_stream_key() != ALL[1].shared_stream_key()
 
 
-def test_the_order_of_outcomes_makes_no_other_trigger() -> None:
+def test_order_of_outcomes_does_not_change_the_trigger() -> None:
     one, other = (
         EltStreamRunEventTrigger("s", outcomes=each) for each in (["failed", "partial"], ("partial", "failed"))
     )
     assert one.serialize() == other.serialize()
 
 
-def test_the_outcomes_are_those_of_runs_that_are_over() -> None:
+def test_allowed_outcomes_are_those_of_ended_runs() -> None:
     assert {str(outcome) for outcome in Outcome if outcome.is_over} - {"skipped"} == events.OUTCOMES
 
 
@@ -193,18 +166,18 @@ def test_the_outcomes_are_those_of_runs_that_are_over() -> None:
         (lambda: FailedRecordsEventTrigger("r", 0), "threshold"),
     ],
 )
-def test_what_makes_no_sense_is_refused_when_the_dag_is_read(make: Callable[[], Any], problem: str) -> None:
+def test_invalid_arguments_are_refused_at_parsing(make: Callable[[], Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         make()
 
 
 @SHARED
 async def test_a_cursor_is_stored_after_the_events_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store()
+    store = AssetStateStore()
     async with watched(monkeypatch, page(1, going=(2,)), page(1, going=(2,)), page(1, 2)) as (server, runner):
         runner.start(1, watcher(store))
         await until(lambda: bool(runner.events))
-        # There is the one of the beginning, which covers nothing.
+        # The initial cursor covers no events.
         assert list(store.cursor["going"]) == ["r2"]
         asked = len(server.seen)
         await until(lambda: len(server.seen) > asked + 2)
@@ -219,13 +192,13 @@ async def test_a_cursor_is_stored_after_the_events_it_covers(monkeypatch: pytest
 
 @SHARED
 async def test_a_crash_between_event_and_cursor_repeats_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store()
+    store = AssetStateStore()
     with ScriptedServer([page(1), page(1, 2)]) as server:
         connect(monkeypatch, server.url)
         for _ in range(2):
             async with running() as runner:
                 runner.start(1, watcher(store))
-                await until(lambda runner=runner: bool(runner.events))  # type: ignore[misc]  # a default binds it now
+                await until(lambda runner=runner: bool(runner.events))  # type: ignore[misc]  # the default binds the loop variable
                 assert [event["run_id"] for _, event in runner.events] == ["r2"]
         async with running() as runner:
             runner.start(1, watcher(store))
@@ -240,7 +213,7 @@ async def test_a_crash_between_event_and_cursor_repeats_the_event(monkeypatch: p
 
 
 @SHARED
-async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watchers_of_one_resource_share_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(monkeypatch, page(1), page(1), page(1)) as (server, runner):
         for number in range(20):
             runner.start(number, watcher(outcomes=["failed"] if number % 2 else ["succeeded"], poll_interval=300))
@@ -253,13 +226,13 @@ async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pyt
         )
         subscribers = sum(len(resource.subscribers) for resource in poller._resources.values())
         assert subscribers == 20
-        # All of them come at once, or some while the first look is under way.
+        # Watchers may join before or during the first poll.
         assert len(server.seen) <= 3
 
 
 @SHARED
-async def test_a_leaving_watcher_takes_nothing_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    stores = [Store(), Store()]
+async def test_leaving_watcher_takes_no_events_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = [AssetStateStore(), AssetStateStore()]
     async with watched(monkeypatch, page(1)) as (server, runner):
         for number, store in enumerate(stores):
             runner.start(number, watcher(store, poll_interval=0.05))
@@ -274,15 +247,15 @@ async def test_a_leaving_watcher_takes_nothing_from_the_others(monkeypatch: pyte
 
 
 @SHARED
-async def test_a_watcher_that_leaves_during_a_report_gets_all_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watcher_that_leaves_early_gets_its_events_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_poller, "_STARTED_WITHIN", 3600.0)
-    stores = [Store(), Store()]
+    stores = [AssetStateStore(), AssetStateStore()]
     async with watched(monkeypatch, page(1)) as (server, runner):
         for number, store in enumerate(stores):
             runner.start(number, watcher(store))
         await until(lambda: all(store.kept for store in stores))
         server._script[:] = [page(1, 2, 3, 4)]
-        # Each has been given two of the three.
+        # Each watcher has got two of the three events.
         await until(lambda: len(runner.events) == 4)
         await runner.stop(0)
         server._script[:] = [page(1, 2, 3, 4, 5, 6)]
@@ -290,14 +263,14 @@ async def test_a_watcher_that_leaves_during_a_report_gets_all_again(monkeypatch:
         runner.confirm()
         await until(lambda: "r4" in stores[1].cursor["reported"])
         assert "r2" not in stores[0].cursor["reported"]
-        # It comes back, perhaps on another triggerer.
+        # The watcher starts again, perhaps on another triggerer.
         runner.start(0, watcher(stores[0]))
         server._script[:] = [page(1, 2, 3, 4, 5, 6, 7)]
         await until(lambda: sum(number == 0 for number, _ in runner.events) >= 6)
     assert [event["run_id"] for number, event in runner.events if number == 0][2:6] == ["r2", "r3", "r4", "r5"]
 
 
-def subscriber(store: Store) -> Subscriber:
+def subscriber(store: AssetStateStore) -> Subscriber:
     async def keep(cursor: dict[str, Any]) -> None:
         await store.aset("key", cursor)
 
@@ -305,10 +278,10 @@ def subscriber(store: Store) -> Subscriber:
 
 
 async def test_the_cursor_of_a_watcher_that_left_early_is_not_stored() -> None:
-    stores = [Store(), Store()]
+    stores = [AssetStateStore(), AssetStateStore()]
     there, gone = (subscriber(store) for store in stores)
     report = EventBatch({each: ([{"run_id": "r1"}], {"reported": "r1"}) for each in (there, gone)})
-    report.take(there)
+    report.mark_sent(there)
     await report.confirm()
     assert [store.kept for store in stores] == [{"key": {"reported": "r1"}}, {}]
 
@@ -316,19 +289,19 @@ async def test_the_cursor_of_a_watcher_that_left_early_is_not_stored() -> None:
 async def test_a_held_back_event_is_not_sent_to_a_watcher_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_poller, "_STARTED_WITHIN", 0.05)
     sent: list[EventBatch] = []
-    stays, goes = subscriber(Store()), subscriber(Store())
+    stays, goes = subscriber(AssetStateStore()), subscriber(AssetStateStore())
     for each in (goes, stays):
-        part = each.give([{"run_id": "r1"}, {"run_id": "r2"}], {"reported": "r2"}, sent.append)
-        # The cursor covers more than is told now.
+        part = each.take_due([{"run_id": "r1"}, {"run_id": "r2"}], {"reported": "r2"}, sent.append)
+        # The cursor would cover an event that is held back.
         assert part == ([{"run_id": "r1"}], None)
     goes.leave()
-    # That of the other is due later.
+    # The event that is held back for the remaining watcher is due later.
     await until(lambda: bool(sent))
     assert [report.of(stays) for report in sent] == [[{"run_id": "r2"}]]
     assert [report.of(goes) for report in sent] == [[]]
 
 
-TROUBLES = [
+FAULTS = [
     Reply(401),
     Reply(403),
     Reply(404),
@@ -344,10 +317,10 @@ TROUBLES = [
 
 @pytest.mark.slow
 @SHARED
-@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda reply: f"{reply.status} {reply.body}"[:20])
-async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with watched(monkeypatch, trouble, page(1), trouble, trouble, page(1, 2)) as (_, runner):
-        runner.start(1, watcher(Store()))
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda reply: f"{reply.status} {reply.body}"[:20])
+async def test_service_errors_do_not_end_a_watcher(fault: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched(monkeypatch, fault, page(1), fault, fault, page(1, 2)) as (_, runner):
+        runner.start(1, watcher(AssetStateStore()))
         await until(lambda: bool(runner.events))
         assert [event["run_id"] for _, event in runner.events] == ["r2"]
 
@@ -362,7 +335,7 @@ async def test_an_unreadable_run_holds_back_no_event_of_others(
         return Reply(body={"data": [first | {"id": "bad"} | bad, *reply.body["data"]], "has_more": False})
 
     async with watched(monkeypatch, with_bad(page(1)), with_bad(page(1, 2)), with_bad(page(1, 2))) as (server, runner):
-        runner.start(1, watcher(Store()))
+        runner.start(1, watcher(AssetStateStore()))
         await until(lambda: bool(runner.events) and len(server.seen) > 5)
         assert [event["run_id"] for _, event in runner.events] == ["r2"]
     assert caplog.text.count("Run bad cannot be read") == (bad.get("started_at") != "0001-01-01T00:00:00Z")
@@ -374,7 +347,7 @@ async def test_the_last_of_several_events_is_held_back_until_the_next(
 ) -> None:
     monkeypatch.setattr(event_poller, "_STARTED_WITHIN", 3600.0)
     async with watched(monkeypatch, page(1), page(1, 2, 3, 4)) as (server, runner):
-        runner.start(1, watcher(Store()))
+        runner.start(1, watcher(AssetStateStore()))
         await until(lambda: len(runner.events) == 2)
         asked = len(server.seen)
         await until(lambda: len(server.seen) > asked + 3)
@@ -387,16 +360,16 @@ async def test_the_last_of_several_events_is_held_back_until_the_next(
 
 
 @SHARED
-async def test_the_last_of_several_events_comes_if_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_last_of_several_events_is_sent_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_poller, "_STARTED_WITHIN", 0.2)
     async with watched(monkeypatch, page(1), page(1, 2, 3, 4)) as (_, runner):
-        runner.start(1, watcher(Store()))
+        runner.start(1, watcher(AssetStateStore()))
         await until(lambda: len(runner.events) == 3)
 
 
 @SHARED
-async def test_a_cursor_that_can_not_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store()
+async def test_watcher_retries_an_unreadable_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = AssetStateStore()
     async with watched(monkeypatch, page(1)) as (_, runner):
         store.failing = 1
         runner.start(1, watcher(store))
@@ -405,7 +378,7 @@ async def test_a_cursor_that_can_not_be_read_is_waited_for(monkeypatch: pytest.M
 
 @SHARED
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_a_connection_that_is_mended_is_picked_up(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watcher_uses_a_corrected_connection(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([Reply(status)]) as wrong, ScriptedServer([page(1), page(1, 2)]) as right:
         monkeypatch.delenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", raising=False)
         async with running() as runner:
@@ -419,9 +392,9 @@ async def test_a_connection_that_is_mended_is_picked_up(status: int, monkeypatch
     assert headers["x-api-key"] == "new"
 
 
-async def test_alone_it_gives_the_same_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watcher_without_a_shared_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_poller, "_STORED_WITHIN", 0.0)
-    store = Store()
+    store = AssetStateStore()
     with ScriptedServer([page(1), page(1, 2)]) as server:
         connect(monkeypatch, server.url)
         stream: Any = watcher(store).run()
@@ -440,7 +413,7 @@ async def test_alone_it_gives_the_same_and_leaves_nothing(monkeypatch: pytest.Mo
 async def test_watchers_restart_if_events_are_not_stored_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store = Store()
+    store = AssetStateStore()
     async with watched(monkeypatch, page(1), page(1, 2)) as (_, runner):
         runner.manager = type(runner.manager)(ack_timeout=0.3)
         runner.start(1, watcher(store))

@@ -1,4 +1,4 @@
-"""The example DAGs of a shop: what parsing them costs, what stands in their files, and their own tests, which pass."""
+"""Example DAGs of a shop: cost of parsing, content of the files, and their own tests."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 SHOP = ROOT / "example_dags" / "shop"
 DAG_FILES = sorted(SHOP.glob("*.py"))
-#: What a file may read when it is parsed, besides modules.
+#: Data files that a DAG file may read at parsing.
 READ = {"generated": ["pipelines.json"]}
 HEAVY = {"httpx", "requests", "duckdb", "datapipe_local"} | {
     f"airflow_provider_datapipe.{room}" for room in ("api", "runs", "hooks", "changes", "webhook")
 }
-#: Parses DAG files as a DAG processor does, each in a fork that has Airflow loaded, and reports what each one took.
+#: Parses each DAG file in a fork with Airflow loaded, like a DAG processor, and reports loaded modules and actions.
 PROGRAM = """
 import json, os, runpy, sys
 from pathlib import Path
@@ -48,7 +48,7 @@ file = Path(name)
 done = []
 asks = {"socket.connect", "socket.getaddrinfo", "sqlite3.connect", "subprocess.Popen", "os.system", "os.remove"}
 
-def look(event, arguments):
+def record(event, arguments):
     if not parsing:
         return
     if event in asks:
@@ -61,7 +61,7 @@ def look(event, arguments):
 
 parsing = True
 before = set(sys.modules)
-sys.addaudithook(look)
+sys.addaudithook(record)
 names = runpy.run_path(str(file))
 parsing = False
 report = [sorted(set(sys.modules) - before), done, names["dag"].dag_id, names["dag"].doc_md]
@@ -74,7 +74,7 @@ Parsed = dict[str, tuple[list[str], list[list[str]], str, str]]
 
 @pytest.fixture(scope="module")
 def parsed() -> Parsed:
-    """Return what each file loaded and did when it was parsed, and the ID and the documentation of its DAG."""
+    """Return the loaded modules and the actions of each file at parsing, and the ID and documentation of its DAG."""
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(  # noqa: S603 - our own program
         [sys.executable, "-c", PROGRAM, *map(str, DAG_FILES)], env=env, capture_output=True, text=True, check=True
@@ -83,28 +83,28 @@ def parsed() -> Parsed:
     return {name: (loaded, done, dag_id, text) for name, loaded, done, dag_id, text in map(json.loads, lines)}
 
 
-def test_there_are_nine() -> None:
+def test_number_of_example_dags() -> None:
     assert len(DAG_FILES) == 9
 
 
 @pytest.mark.parametrize("file", DAG_FILES, ids=lambda file: file.stem)
-def test_parsing_it_asks_nobody_and_loads_nothing_heavy(file: Path, parsed: Parsed) -> None:
+def test_parsing_makes_no_connection_and_loads_no_heavy_module(file: Path, parsed: Parsed) -> None:
     loaded, done, dag_id, documentation = parsed[file.stem]
     read = [name for event, name in done if event == "open" and name != file.name]
     assert [each for each in done if each[0] != "open"] == []
     assert read == READ.get(file.stem, [])
     assert HEAVY.isdisjoint(loaded)
-    # As many as an operator takes, and two more at the most: `tests/unit/test_imports.py` says what those are.
+    # At most two modules more than an operator loads. `tests/unit/test_imports.py` lists those modules.
     beyond_airflow = [name for name in loaded if not name.startswith(("airflow.", "pydantic."))]
     if older_than("3.2"):
-        # Airflow 3.1 loads libraries of its own here, such as jsonschema; what is ours can be told all the same.
+        # Airflow 3.1 loads further libraries here, such as jsonschema. Only our modules count.
         beyond_airflow = [name for name in loaded if name.startswith("airflow_provider_datapipe")]
     assert len(beyond_airflow) <= 16, beyond_airflow
     assert dag_id.startswith("shop_")
     assert documentation.strip()
 
 
-def test_no_file_has_a_secret_or_a_path_of_one_machine() -> None:
+def test_files_contain_no_secret_and_no_absolute_path() -> None:
     files = [file for file in SHOP.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
     path = r"""["'\s]/(?:home|work|tmp|opt|Users|data)/"""
     secret = r"""(?:password|api_key|secret)["']?\s*[:=]\s*["']?[^\s"'$}]"""
@@ -113,7 +113,7 @@ def test_no_file_has_a_secret_or_a_path_of_one_machine() -> None:
     assert [(file.name, found[0]) for file in files for found in unwanted.finditer(file.read_text())] == []
 
 
-def test_the_snapshot_is_that_of_the_seed(tmp_path: Path) -> None:
+def test_snapshot_matches_the_seed(tmp_path: Path) -> None:
     crm = tmp_path / "crm.db"
     with closing(sqlite3.connect(crm)) as database:
         database.executescript((SHOP / "crm.sql").read_text())
@@ -130,7 +130,7 @@ def test_the_snapshot_is_that_of_the_seed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_their_own_tests_pass() -> None:
+def test_tests_of_the_example_dags_pass() -> None:
     unwanted = ("AIRFLOW", "DATAPIPE", "PYTEST")
     env = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     done = subprocess.run(
@@ -139,7 +139,7 @@ def test_their_own_tests_pass() -> None:
         env=env,
         capture_output=True,
         text=True,
-        # On a busy machine, with Airflow 3.1: ten minutes.
+        # The tests take ten minutes on a busy machine with Airflow 3.1.
         timeout=1800,
         check=False,
     )

@@ -1,4 +1,4 @@
-"""The page on the examples: its commands do as it says, and its table is complete."""
+"""Commands and table of the docs page on the examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = "docs/examples.md"
 SHOP = ROOT / "example_dags" / "shop"
 
 
-def test_the_table_has_each_example_and_the_page_its_source() -> None:
+def test_page_lists_and_includes_each_example() -> None:
     files = sorted(SHOP.glob("*.py"))
     page = pages()[PAGE]
     ids = {re.findall(r'dag_id="(\w+)"', file.read_text())[0] for file in files}
@@ -27,21 +27,21 @@ def test_the_table_has_each_example_and_the_page_its_source() -> None:
 
 
 @pytest.mark.slow
-def test_the_shop_can_be_tried_as_the_page_says() -> None:
+def test_commands_of_the_page_run_the_shop() -> None:
     init, serve, run, poll = (block.text.strip() for block in blocks() if block.page == PAGE)
     port = ReservedPort()
     with Workspace("datapipe-examples-") as workspace:
         here = workspace.path
         shutil.copytree(ROOT / "example_dags", here / "example_dags")
         env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
-        # What the page does not say is not there, and what it leaves to `~` can be told.
+        # Only the environment that the page describes. The default Airflow home would be in this folder.
         env["HOME"] = str(here)
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
-        # It starts many programs, which start faster compiled.
+        # Many processes start faster with compiled files.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
 
         bash(init, here, env)
-        # The page's port may be busy here.
+        # The port of the page may be in use.
         assert "8484" in run
         command = f"exec {serve} --port {port.number} --no-schedules"
         service = workspace.start("serve", ["bash", "-c", command], env=env)

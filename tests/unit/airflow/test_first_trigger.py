@@ -1,4 +1,4 @@
-"""The event loop of a triggerer is not blocked by what the first trigger needs."""
+"""Module imports of the first trigger do not block the event loop of a triggerer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DOWN = Reply(503)
 
 
 def loaded_by(trigger: dict[str, Any], script: list[Reply], *, kill: bool = False) -> tuple[str | None, list[str]]:
-    """Return the status of a trigger's event, and what the thread of the event loop loaded for it."""
+    """Return the status of a trigger's event, and the modules that the event loop's thread loaded for it."""
     with ScriptedServer(script) as server:
         connection = {"conn_type": "datapipe", "host": server.url, "password": "key", "extra": {"retry_budget": 0}}
         program = subprocess.run(

@@ -1,4 +1,4 @@
-"""The hook and its connection, with real Airflow connections from the environment."""
+"""Hook and connection settings, with Airflow connections from environment variables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ OTHER = "The response does not come from the service's management interface."
     ],
     ids=["healthy", "wrong key", "not found", "a web page", "redirect", "broken"],
 )
-def test_test_connection_tells_problems_apart(connect: Connect, reply: Reply, healthy: bool, message: str) -> None:
+def test_test_connection_explains_each_problem(connect: Connect, reply: Reply, healthy: bool, message: str) -> None:
     with ScriptedServer([reply]) as server:
         result = connect(server.url).test_connection()
     assert result[0] == healthy
@@ -62,7 +62,7 @@ def test_test_connection_tells_problems_apart(connect: Connect, reply: Reply, he
     assert len(server.seen) == 1
 
 
-def test_a_wrong_address_is_told_apart(connect: Connect) -> None:
+def test_test_connection_explains_an_unreachable_host(connect: Connect) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         healthy, message = connect(f"http://127.0.0.1:{taken.getsockname()[1]}").test_connection()
@@ -97,7 +97,7 @@ def test_a_wrong_address_is_told_apart(connect: Connect) -> None:
         ),
     ],
 )
-def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields: dict[str, Any], problem: str) -> None:
+def test_error_of_an_unusable_connection(connect: Connect, fields: dict[str, Any], problem: str) -> None:
     hook = connect(**fields)
     with pytest.raises(ConfigurationError, match=problem) as caught:
         hook.get_conn()
@@ -120,7 +120,7 @@ def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields
         ({"host": "api.example.com", "port": "0"}, "https://api.example.com"),
     ],
 )
-def test_the_ways_to_write_an_address(connect: Connect, fields: dict[str, Any], expected: str) -> None:
+def test_spellings_of_the_base_url(connect: Connect, fields: dict[str, Any], expected: str) -> None:
     assert connect(**fields).get_conn().settings.base_url == expected
 
 
@@ -131,13 +131,13 @@ async def test_uri_and_async_settings_with_port_zero(connect: Connect, monkeypat
     assert DatapipeHook("datapipe_test").get_conn().settings.base_url == "https://api.example.com"
 
 
-def test_the_form_has_exactly_the_fields_that_are_read(connect: Connect) -> None:
+def test_form_has_exactly_the_supported_fields(connect: Connect) -> None:
     assert set(CONNECTION_FIELDS) == set(ConnectionExtra.model_fields)
     for name, field in CONNECTION_FIELDS.items():
         assert field["schema"].get("default") == ConnectionExtra.model_fields[name].default, name
 
 
-def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) -> None:
+def test_each_form_field_takes_effect(connect: Connect, tmp_path: Any) -> None:
     import certifi
 
     given = {
@@ -181,15 +181,15 @@ def test_invalid_shares_are_explained(connect: Connect, monkeypatch: pytest.Monk
         hook.get_conn()
 
 
-def test_a_field_that_was_emptied_in_the_form_has_its_default(connect: Connect) -> None:
+def test_emptied_form_field_has_its_default(connect: Connect) -> None:
     hook = connect("https://api.example.com", extra={"timeout": None, "poll_interval": "", "proxy": ""})
     assert (hook.extra.timeout, hook.extra.poll_interval, hook.extra.proxy) == (60, None, None)
 
 
-def test_a_misspelt_field_is_pointed_out(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+def test_misspelled_field_logs_a_suggestion(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING"):
         connect("https://api.example.com", extra={"time_out": 3}).get_conn()
-    assert "time_out is not known; was timeout meant?" in caplog.text
+    assert "time_out is unknown. Did you mean timeout?" in caplog.text
 
 
 def test_requests_go_through_the_proxy_of_the_connection(connect: Connect) -> None:
@@ -201,7 +201,7 @@ def test_requests_go_through_the_proxy_of_the_connection(connect: Connect) -> No
     assert proxy.seen[0].path == "http://api.example.com/connections"
 
 
-def test_the_local_service_never_uses_the_environments_proxy(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_of_the_environment_is_ignored_on_loopback(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):
@@ -210,7 +210,7 @@ def test_the_local_service_never_uses_the_environments_proxy(connect: Connect, m
         assert connect(server.url).test_connection()[0]
 
 
-def test_pages_and_closing(connect: Connect) -> None:
+def test_pages_work_after_close(connect: Connect) -> None:
     page = {"data": [{"id": "c", "further": 1}], "hasMore": False}
     with ScriptedServer([Reply(body=page)]) as server:
         hook = connect(server.url)
@@ -221,7 +221,7 @@ def test_pages_and_closing(connect: Connect) -> None:
         hook.close()
 
 
-async def test_awaiting(connect: Connect) -> None:
+async def test_asynchronous_methods(connect: Connect) -> None:
     with ScriptedServer([EMPTY, EMPTY, Reply(401)]) as server:
         hook = connect(server.url)
         async with await hook.aget_conn() as client:
@@ -231,7 +231,7 @@ async def test_awaiting(connect: Connect) -> None:
             await hook.asend(connections.list_())
 
 
-def test_finding_by_name(connect: Connect) -> None:
+def test_find_methods_return_resources_by_name(connect: Connect) -> None:
     transform = model_service.transform(id="t").model_dump(mode="json", exclude_none=True)
     found = [responses.elt_stream("s", name="orders"), {"id": "o", "name": "Nightly"}, transform]
     pages = [Reply(body={"data": [item], "hasMore": False}) for item in found]
@@ -245,7 +245,7 @@ def test_finding_by_name(connect: Connect) -> None:
         hook.close()
 
 
-def test_the_provider_describes_what_is_there() -> None:
+def test_provider_info_lists_existing_modules() -> None:
     import importlib
 
     info = get_provider_info()

@@ -1,4 +1,4 @@
-"""Labels of mapped tasks, rendered from the template that Airflow gets for them."""
+"""Labels of mapped tasks, rendered from the map index template."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 
 
 def labels(mapped: Any) -> list[str]:
-    """Return the label of each task of a mapped operator, rendered as Airflow does."""
+    """Return the label of each task of a mapped operator, rendered like in Airflow."""
     template = mapped.partial_kwargs.get("map_index_template")
     if template is None:
         return []

@@ -1,4 +1,4 @@
-"""Notifications about failures, and failures of the notification itself."""
+"""Failure notifications, and failures while sending them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NO_CONTEXT: list[Any] = [
     {"ti": None, "task": None},
     {"exception": ValueError("odd")},
     {"dag": SimpleNamespace(dag_id="d"), "run_id": "r", "reason": "task_failure"},
-    {"ti": SimpleNamespace(task_id="t"), "task": SimpleNamespace(_under_way="no batch")},
+    {"ti": SimpleNamespace(task_id="t"), "task": SimpleNamespace(_batch="no batch")},
     {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, xcom_pull=lambda **_: 1 / 0)},
 ]
 
@@ -55,7 +55,7 @@ def partial_end() -> WaitOutcome:
 
 def of_partial_run(**more: Any) -> dict[str, Any]:
     end = partial_end()
-    task = SimpleNamespace(_under_way=Batch("reverse_etl", ended=[end]), **{ADDRESS: LINK})
+    task = SimpleNamespace(_batch=Batch("reverse_etl", ended=[end]), **{ADDRESS: LINK})
     return {"ti": instance(), "task": task, "exception": exception_for(end), **more}
 
 
@@ -70,7 +70,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, host: str, **more: Any) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps({"conn_type": "http", "host": host, **more}))
 
 
-def test_a_failed_task_tells_what_why_and_where() -> None:
+def test_report_has_title_error_runs_records_and_links() -> None:
     failure = failure_of(of_partial_run())
     assert failure.title == "Task send of DAG shop, run r, try 2 failed."
     assert failure.error.startswith("reverse ETL sync crm: 5 of 1,205 rows failed, 0 are allowed: for example record ")
@@ -82,26 +82,26 @@ def test_a_failed_task_tells_what_why_and_where() -> None:
     assert lines[-2:] == [f"On the service: {LINK}", f"Log: {LOG}"]
 
 
-def test_records_are_nobodys_business() -> None:
+def test_report_without_records() -> None:
     text = failure_of(of_partial_run(), show_records=0).text
     assert "customer-" not in text
     assert "its records are not shown here" in text
     assert "5 of 1,205 rows failed" in text
 
 
-def test_a_run_that_goes_on_is_told() -> None:
+def test_report_names_a_run_that_continues() -> None:
     batch = Batch("reverse_etl", waiting=[CRM])
-    context = {"ti": instance(), "task": SimpleNamespace(_under_way=batch), "exception": LostContactError("Lost.")}
+    context = {"ti": instance(), "task": SimpleNamespace(_batch=batch), "exception": LostContactError("Lost.")}
     assert failure_of(context).runs == ("reverse ETL sync crm: run run-7 had not ended, and continues.",)
 
 
-def test_the_failure_is_named_where_airflow_does_not_name_it() -> None:
+def test_error_without_an_exception_in_the_context() -> None:
     context = {"ti": instance(), "task": SimpleNamespace(_failure=LostContactError("Lost."))}
     assert failure_of(context).error == "Lost."
     assert failure_of(context | {"reason": "timed_out"}).error == "Reason from Airflow: timed_out."
 
 
-def test_a_task_that_ran_elsewhere_has_left_what_it_knew() -> None:
+def test_report_reads_xcom_of_a_task_in_another_process() -> None:
     left = {"return_value": build_run_result(partial_end()), "_link_DatapipeLink": LINK}
     pulled: list[tuple[Any, ...]] = []
 
@@ -116,14 +116,14 @@ def test_a_task_that_ran_elsewhere_has_left_what_it_knew() -> None:
     assert set(pulled) == {("send", -1)}
 
 
-def test_of_many_runs_some_are_told() -> None:
+def test_report_lists_a_limited_number_of_runs() -> None:
     ends = [
         WaitOutcome(
             WaitOutcomeReason.RUN_OVER, RunRef("elt_stream", str(number), f"s{number}", run_id="r"), Outcome.FAILED
         )
         for number in range(9)
     ]
-    failure = failure_of({"ti": instance(), "task": SimpleNamespace(_under_way=Batch("elt_stream", ended=ends))})
+    failure = failure_of({"ti": instance(), "task": SimpleNamespace(_batch=Batch("elt_stream", ended=ends))})
     assert len(failure.runs) == 6
     assert failure.runs[-1] == "... and 4 more."
 
@@ -145,14 +145,14 @@ def test_of_many_runs_some_are_told() -> None:
     ],
     ids=["mapped task", "DAG run", "deadline"],
 )
-def test_the_title_names_what_failed(context: dict[str, Any], title: str, error: str | None) -> None:
+def test_title_for_tasks_dag_runs_and_deadlines(context: dict[str, Any], title: str, error: str | None) -> None:
     failure = failure_of(context)
     assert failure.title == title
     assert error is None or failure.error == error
     assert failure.runs == ()
 
 
-def test_it_is_short_on_few_lines_and_shows_no_secret() -> None:
+def test_report_is_short_and_masks_secrets() -> None:
     mask_secret("hunter2-hunter2")
     error = RunPartialError("line\n" * 3000)
     secret = ValueError("password hunter2-hunter2 refused")
@@ -162,37 +162,35 @@ def test_it_is_short_on_few_lines_and_shows_no_secret() -> None:
 
 
 @pytest.mark.parametrize("context", NO_CONTEXT)
-def test_something_is_told_whatever_is_missing(context: Any) -> None:
+def test_report_with_missing_context(context: Any) -> None:
     assert "failed." in report_of(context).text
     DatapipeFailureNotifier(notifier=lambda known: None)(context)
 
 
-def test_other_notifiers_can_tell_it_in_their_templates() -> None:
+def test_describe_failure_in_a_template() -> None:
     dag = DAG("d", schedule=None, user_defined_macros={"describe_failure": describe_failure})
     template = dag.get_template_env().from_string("{{ describe_failure(show_records=1) }}")
     assert template.render(of_partial_run()) == describe_failure(of_partial_run(), show_records=1)
     assert "customer-1:" not in describe_failure(of_partial_run(), show_records=1).split("Records that failed:")[1]
 
 
-def test_it_is_posted_as_slack_takes_it(
+def test_report_is_posted_in_the_format_of_slack(
     gateway: ScriptedServer, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         DatapipeFailureNotifier(http_conn_id="chat")(of_partial_run())
-    # What lets in is the address, which HTTP libraries like to log.
+    # The URL is the credential, and HTTP libraries log it at level DEBUG.
     assert "SECRETPART" not in caplog.text + "".join(capsys.readouterr())
     (seen,) = gateway.seen
     assert (seen.method, seen.path) == ("POST", "/services/T0/SECRETPART")
     text = json.loads(seen.body)["text"]
     assert text == failure_of(of_partial_run()).slack_text
-    # Nobody's error calls everybody.
+    # An error text must not mention a channel.
     assert "<!channel>" not in text
     assert "&lt;!channel&gt; &amp; 0" in text
 
 
-def test_login_and_headers_are_those_of_the_connection(
-    gateway: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_login_and_headers_come_from_the_connection(gateway: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     extra = {"X-Team": "data", "timeout": 5, "verify": False}
     connect(monkeypatch, gateway.url, login="ada", password="pw", extra=extra)
     DatapipeFailureNotifier(http_conn_id="chat", endpoint="/alerts")(of_partial_run())
@@ -204,7 +202,7 @@ def test_login_and_headers_are_those_of_the_connection(
     assert "timeout" not in headers
 
 
-def test_another_body_is_a_template_and_what_errors_say_is_none(gateway: ScriptedServer) -> None:
+def test_custom_body_is_rendered_but_error_texts_are_not(gateway: ScriptedServer) -> None:
     body = {"title": "{{ failure.title }}", "why": ["{{ failure.error }}", 1], "dag": "{{ ti.dag_id }}"}
     context = {"ti": instance(), "exception": ValueError("{{ 7 * 6 }}")}
     notifier = DatapipeFailureNotifier(http_conn_id="chat", body=body)
@@ -213,11 +211,11 @@ def test_another_body_is_a_template_and_what_errors_say_is_none(gateway: Scripte
     assert [json.loads(seen.body) for seen in gateway.seen] == [
         {"title": failure_of(context).title, "why": ["ValueError: {{ 7 * 6 }}", 1], "dag": "shop"}
     ] * 2
-    # One notifier is that of many tasks.
+    # Tasks share a notifier, so rendering must not change it.
     assert notifier.body is body
 
 
-def test_it_is_handed_on_to_another_notifier() -> None:
+def test_report_is_passed_to_another_notifier() -> None:
     class Other(BaseNotifier):
         template_fields = ("message",)
 
@@ -235,7 +233,7 @@ def test_it_is_handed_on_to_another_notifier() -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_the_other_notifier_is_told_even_if_nobody_answers(monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
+def test_other_notifier_runs_although_the_post_fails(monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
     connect(monkeypatch, "http://127.0.0.1:1")
     reported: list[Any] = []
     report(DatapipeFailureNotifier(http_conn_id="chat", notifier=reported.append), of_partial_run(), is_async)
@@ -253,7 +251,7 @@ def report(notifier: DatapipeFailureNotifier, context: Any, is_async: bool) -> N
         notifier(context)
 
 
-def test_an_event_loop_can_wait_for_it(gateway: ScriptedServer) -> None:
+def test_notifier_can_be_awaited(gateway: ScriptedServer) -> None:
     class Other(BaseNotifier):
         async def async_notify(self, context: Any) -> None:
             reported.append(context["failure"].title)
@@ -277,7 +275,7 @@ def test_an_event_loop_can_wait_for_it(gateway: ScriptedServer) -> None:
         ("silent", "no answer within 0.5 s"),
     ],
 )
-def test_what_can_not_be_sent_is_said_without_secrets(
+def test_failed_post_is_logged_without_secrets(
     host: str | None, says: str, is_async: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = {
@@ -289,22 +287,22 @@ def test_what_can_not_be_sent_is_said_without_secrets(
         if host is not None:
             connect(monkeypatch, f"{server.url}/SECRETPART" if host in script else host, password="pw")
         report(DatapipeFailureNotifier(http_conn_id="chat", timeout=0.5), of_partial_run(), is_async)
-    said = capsys.readouterr()
-    assert says in said.out
-    assert "SECRETPART" not in said.out + said.err
+    output = capsys.readouterr()
+    assert says in output.out
+    assert "SECRETPART" not in output.out + output.err
 
 
-def dripping(connection: socket.socket, stopping: threading.Event) -> None:
-    """Send an answer that never ends, and is never silent for long."""
+def send_endless_headers(connection: socket.socket, stopping: threading.Event) -> None:
+    """Send headers without an end, at short intervals."""
     connection.sendall(b"HTTP/1.1 200 OK\r\n")
     while not stopping.wait(0.05):
         connection.sendall(b"x-more: 1\r\n")
 
 
-def test_an_answer_without_an_end_is_not_waited_for(
+def test_endless_response_ends_at_the_timeout(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with RawServer(dripping) as server:
+    with RawServer(send_endless_headers) as server:
         connect(monkeypatch, server.url)
         DatapipeFailureNotifier(http_conn_id="chat", timeout=0.5)(of_partial_run())
     assert "no answer within 0.5 s" in capsys.readouterr().out
@@ -325,7 +323,7 @@ def test_a_failed_notification_is_logged_without_its_content(
     assert "pw" not in output
 
 
-def test_posting_tells_its_caller() -> None:
+def test_post_raises_if_the_request_fails() -> None:
     connection: Any = SimpleNamespace(host="http://127.0.0.1:1", port=None, schema=None, login=None, extra_dejson={})
     with pytest.raises(NotPostedError):
         post(connection, "", {}, 5)
@@ -334,6 +332,6 @@ def test_posting_tells_its_caller() -> None:
 @pytest.mark.parametrize(
     "arguments", [{}, {"http_conn_id": "c", "timeout": 0}, {"http_conn_id": "c", "show_records": -1}]
 )
-def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"set http_conn_id|timeout|show_records"):
         DatapipeFailureNotifier(**arguments)

@@ -1,4 +1,4 @@
-"""Airflow renders SQL fields: inline and from files, mapped, and as its pages show them; references stay."""
+"""Rendering of SQL fields by Airflow: inline, from files, and mapped. References of the service stay."""
 
 from __future__ import annotations
 
@@ -50,17 +50,19 @@ def dag(searchpath: Path, **more: Any) -> DAG:
 
 
 def rendered(task: BaseOperator, *, files: bool) -> BaseOperator:
-    """Render a task as a worker does: the file of the DAG was read before."""
+    """Render a task like a worker, after the DAG file was parsed."""
     if files:
         task.resolve_template_files()
-    task.render_template_fields({**CONTEXT, "task": task}, task.get_dag().get_template_env())  # type: ignore[union-attr, typeddict-item]
+    task.render_template_fields({**CONTEXT, "task": task}, task.get_dag().get_template_env())  # type: ignore[union-attr, typeddict-item]  # the used part of a context
     return task
 
 
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("files", [False, True], ids=["at run time", "when the DAG is read"])
 @pytest.mark.parametrize("given", [INLINE, "inline.sql"])
-def test_sql_is_rendered_and_shown(given: str, *, files: bool, native: bool, searchpath: Path) -> None:
+def test_sql_is_rendered_and_shown_as_a_rendered_field(
+    given: str, *, files: bool, native: bool, searchpath: Path
+) -> None:
     with dag(searchpath, render_template_as_native_obj=native):
         task = TransformDeployOperator(task_id="t", name="{{ ds }}", sql_template=given, publish="{{ True }}")
     rendered(task, files=files)
@@ -70,20 +72,20 @@ def test_sql_is_rendered_and_shown(given: str, *, files: bool, native: bool, sea
 
 
 @pytest.mark.parametrize("native", [False, True])
-def test_sql_stays_text(*, native: bool, searchpath: Path) -> None:
+def test_rendered_sql_stays_text_with_native_objects(*, native: bool, searchpath: Path) -> None:
     with dag(searchpath, render_template_as_native_obj=native):
         task = DatapipeCheckOperator(task_id="t", sql_template="{{ params.most }}")
-    assert rendered(task, files=False).sql_template == "3"  # type: ignore[attr-defined]
+    assert rendered(task, files=False).sql_template == "3"  # type: ignore[attr-defined]  # of the operator
 
 
 @since("3.2", "render_template_as_native_obj of an operator")
-def test_sql_stays_text_in_a_task_that_asks_for_native_objects(searchpath: Path) -> None:
+def test_rendered_sql_stays_text_in_a_native_task(searchpath: Path) -> None:
     with dag(searchpath):
         task = DatapipeCheckOperator(task_id="t", sql_template="{{ params.most }}", render_template_as_native_obj=True)
-    assert rendered(task, files=False).sql_template == "3"  # type: ignore[attr-defined]
+    assert rendered(task, files=False).sql_template == "3"  # type: ignore[attr-defined]  # of the operator
 
 
-def test_every_sql_field_is_one(searchpath: Path) -> None:
+def test_all_sql_fields_are_rendered(searchpath: Path) -> None:
     with dag(searchpath):
         task = DatapipeThresholdCheckOperator(
             task_id="t", sql_template="{{raw.x}}", min_threshold="least.sql", max_threshold="{{ params.most }}"
@@ -96,7 +98,7 @@ def test_every_sql_field_is_one(searchpath: Path) -> None:
     )
 
 
-def test_other_fields_are_rendered_as_ever(searchpath: Path) -> None:
+def test_undefined_name_in_another_field_is_an_error(searchpath: Path) -> None:
     with dag(searchpath):
         task = TransformDeployOperator(task_id="t", name="{{ nosuch }}", sql_template="SELECT 1")
     with pytest.raises(UndefinedError, match="nosuch"):
@@ -104,20 +106,20 @@ def test_other_fields_are_rendered_as_ever(searchpath: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [False, True])
-def test_a_file_that_is_not_there_is_named(*, files: bool, searchpath: Path) -> None:
+def test_missing_file_raises_with_its_name(*, files: bool, searchpath: Path) -> None:
     with dag(searchpath):
         task = QueryPreviewOperator(task_id="t", sql_template="models/nowhere.sql")
     with pytest.raises(TemplateNotFound, match=r"models/nowhere\.sql"):
         rendered(task, files=files)
 
 
-def test_mapped_tasks_are_rendered_alike(searchpath: Path) -> None:
+def test_mapped_tasks_are_rendered(searchpath: Path) -> None:
     with dag(searchpath):
         mapped = TransformDeployOperator.partial(task_id="t", name="n").expand(sql_template=[INLINE, "inline.sql"])
     for index in range(2):
         more = {"dag": mapped.get_dag(), "dag_run": SimpleNamespace(conf={}), "ti": Instance(index)}
         context: dict[str, Any] = {**CONTEXT, **more}
-        mapped.render_template_fields(context, mapped.get_dag().get_template_env())  # type: ignore[arg-type, union-attr]
+        mapped.render_template_fields(context, mapped.get_dag().get_template_env())  # type: ignore[arg-type, union-attr]  # the used part of a context
         assert context["task"].sql_template == RENDERED
 
 
@@ -136,21 +138,21 @@ def test_files_of_a_folder_are_rendered(*, absolute: bool, searchpath: Path) -> 
     with dag(searchpath):
         folder = str(searchpath / "models") if absolute else "models"
         task = TransformBulkDeployOperator(task_id="t", folder=folder, folder_path="/dbt/", materialization="table")
-    (found,) = task._read(CONTEXT)  # type: ignore[arg-type]
+    (found,) = task._read(CONTEXT)  # type: ignore[arg-type]  # the used part of a context
     assert (found.path, found.sql_template, found.materialization) == ("dbt/sales/orders", RENDERED, "table")
 
 
-def test_a_file_of_a_folder_that_can_t_be_rendered_is_named(searchpath: Path) -> None:
+def test_unrenderable_file_of_a_folder_raises_with_its_name(searchpath: Path) -> None:
     with dag(searchpath):
         task = TransformBulkDeployOperator(task_id="t", folder="models")
     with pytest.raises(ValueError, match=r"wrong\.sql: 'ts' is undefined"):
-        task._read(CONTEXT)  # type: ignore[arg-type]
+        task._read(CONTEXT)  # type: ignore[arg-type]  # the used part of a context
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "empty", ""])
-def test_a_folder_without_files_is_named(folder: str, searchpath: Path) -> None:
+def test_folder_without_files_raises_with_its_name(folder: str, searchpath: Path) -> None:
     (searchpath / "empty").mkdir()
     with dag(searchpath):
         task = TransformBulkDeployOperator(task_id="t", folder=folder)
     with pytest.raises(ValueError, match=f"folder.*{folder}"):
-        task._read(CONTEXT)  # type: ignore[arg-type]
+        task._read(CONTEXT)  # type: ignore[arg-type]  # the used part of a context

@@ -1,4 +1,4 @@
-"""Sensors that start from their trigger: what Airflow stores of them, and what is refused when a DAG is read."""
+"""Sensors with start_from_trigger: stored trigger arguments, and refused arguments at DAG parsing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_provider_datapipe.sensors import base
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor, OrchestrationRunSensor
 from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor, ReverseEtlFailedRecordsSensor
 from tests.support.airflow_versions import dag_serialization, since
-from tests.support.documents import ROOT
+from tests.support.documents import ROOT, names_of
 
 STARTS_FROM_TRIGGER = since("3.3", "start_from_trigger")
 
@@ -53,26 +53,28 @@ def test_every_template_is_a_stored_field_of_the_trigger(make: Callable[..., Any
     module, _, name = kept.trigger_cls.rpartition(".")
     arguments = BaseSerialization.deserialize(kept.trigger_kwargs)
     trigger = getattr(importlib.import_module(module), name)(**arguments)
-    # Airflow renders only what the trigger has as an attribute of the field's own name.
+    # Airflow renders only trigger attributes with the name of the template field.
     given = {field for field in task.template_fields if getattr(task, field) is not None}
     assert given <= trigger.serialize()[1].keys()
     assert all(hasattr(trigger, field) for field in given)
-    # A worker that defers it gives its trigger the same.
+    # A deferral in a worker passes the same fields.
     fields = base._as_json(task._fields())
     assert trigger.fields == fields
     assert trigger.condition == task.condition
-    # Where Airflow does not know how to start it so, as under dag.test(), it defers.
+    # The sensor defers where Airflow does not support start_from_trigger, such as in dag.test().
     assert task.deferrable
 
 
-def test_a_sensor_that_is_not_asked_to_start_so_does_not() -> None:
+def test_start_from_trigger_is_off_by_default() -> None:
     sensor = EltStreamRunSensor(task_id="t", stream_id="s", deferrable=True)
     assert not sensor.start_from_trigger
     assert sensor.start_trigger_args is None
 
 
 @pytest.mark.parametrize(("version", "is_refused"), [("3.2.1", True), ("3.3.0", False), ("4.0.0rc1", False)])
-def test_older_airflow_is_refused(version: str, monkeypatch: pytest.MonkeyPatch, *, is_refused: bool) -> None:
+def test_start_from_trigger_requires_airflow_3_3(
+    version: str, monkeypatch: pytest.MonkeyPatch, *, is_refused: bool
+) -> None:
     monkeypatch.setattr(base, "airflow_version", version)
     message = r"requires Airflow 3\.3 or later; this is 3\.2\.1"
     with pytest.raises(ValueError, match=message) if is_refused else nullcontext():
@@ -80,7 +82,7 @@ def test_older_airflow_is_refused(version: str, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_the_retry_policy_names_the_required_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    # As before Airflow 3.3: the module has no RetryPolicy.
+    # Before Airflow 3.3, the module has no RetryPolicy.
     monkeypatch.setitem(sys.modules, "airflow.sdk", ModuleType("airflow.sdk"))
     monkeypatch.delitem(sys.modules, "airflow_provider_datapipe.retries", raising=False)
     with pytest.raises(ImportError, match=rf"requires Airflow 3\.3 or later; this is {__version__}"):
@@ -99,7 +101,7 @@ def test_mapped_tasks_with_default_arguments_defer() -> None:
     assert made.get_task("other").start_from_trigger
 
 
-def test_mapped_tasks_are_refused_when_the_dag_is_read() -> None:
+def test_mapped_tasks_are_refused_at_parsing() -> None:
     with dag(), pytest.raises(ValueError, match="does not work with mapped tasks"):
         EltStreamRunSensor.partial(task_id="t", start_from_trigger=True)
     with dag():
@@ -115,7 +117,7 @@ def test_mapped_tasks_are_refused_when_the_dag_is_read() -> None:
         {"stream_id": "s", "datapipe_conn_id": "{{ ti.xcom_pull('before') }}"},
     ],
 )
-def test_values_of_other_tasks_are_refused(arguments: dict[str, Any]) -> None:
+def test_templates_with_xcom_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="is an output of another task"):
         EltStreamRunSensor(task_id="t", start_from_trigger=True, **arguments)
     EltStreamRunSensor(task_id="t", deferrable=True, **arguments)
@@ -124,7 +126,7 @@ def test_values_of_other_tasks_are_refused(arguments: dict[str, Any]) -> None:
 
 
 @STARTS_FROM_TRIGGER
-def test_the_result_of_another_task_is_refused() -> None:
+def test_xcom_arguments_are_refused() -> None:
     with dag():
         before = EltStreamRunSensor(task_id="before", stream_id="s")
         result: Any = XComArg(before)
@@ -144,13 +146,13 @@ STREAM = {"stream_id": "s"}
     ("found", "arguments", "problem"),
     [
         (EltStreamRunSensor, STREAM | {"run_id": "r", "newest": True}, "one of run_id and newest"),
-        (EltStreamRunSensor, STREAM | {"run_id": "r", "after": "2026-01-01T00:00:00Z"}, "after: not together"),
-        (EltStreamRunSensor, STREAM | {"newest": True, "moment_of": "end"}, "moment_of: not together"),
-        (EltStreamRunSensor, STREAM | {"newest": True, "on_failure": "next"}, "on_failure: not together"),
+        (EltStreamRunSensor, STREAM | {"run_id": "r", "after": "2026-01-01T00:00:00Z"}, "after: not allowed with"),
+        (EltStreamRunSensor, STREAM | {"newest": True, "moment_of": "end"}, "moment_of: not allowed with"),
+        (EltStreamRunSensor, STREAM | {"newest": True, "on_failure": "next"}, "on_failure: not allowed with"),
         (EltStreamRunSensor, STREAM | {"after": None}, "newest=True"),
         (EltStreamRunSensor, STREAM | {"moment_of": "middle"}, "moment_of must be"),
         (EltStreamRunSensor, STREAM | {"on_failure": "skip"}, "on_failure must be"),
-        (EltStreamRunSensor, STREAM | {"after": datetime(2026, 1, 1)}, "after has no time zone"),  # noqa: DTZ001 - that is what is refused
+        (EltStreamRunSensor, STREAM | {"after": datetime(2026, 1, 1)}, "after has no time zone"),  # noqa: DTZ001 - the refused value
         (EltStreamFreshnessSensor, STREAM | {"max_age": 0}, "max_age"),
         (ReverseEtlFailedRecordsSensor, {"reverse_etl_sync_id": "e", "at_most": -1}, "at_most"),
         (EltSyncRunSensor, {"sync_id": "y", "after": None}, "after is None"),
@@ -165,21 +167,20 @@ def test_contradictory_arguments_are_refused(found: Any, arguments: dict[str, An
     ("context", "expected"),
     [
         ({"data_interval_end": "E", "dag_run": {"run_after": "R"}}, "E"),
-        # Keys that a DAG run without a logical date does not have are absent, and undefined is an error.
+        # A DAG run without a logical date has no data interval, and an undefined name is an error.
         ({"dag_run": {"run_after": "R"}}, "R"),
     ],
 )
-def test_the_default_moment(context: dict[str, Any], expected: str) -> None:
+def test_default_of_after(context: dict[str, Any], expected: str) -> None:
     sensor = EltStreamRunSensor(task_id="t", stream_id="s", dag=dag())
-    sensor.render_template_fields(context)  # type: ignore[arg-type]  # the part that it takes
+    sensor.render_template_fields(context)  # type: ignore[arg-type]  # the used part of a context
     assert sensor.after == expected
 
 
 @STARTS_FROM_TRIGGER
-def test_the_dag_of_the_documentation_is_one() -> None:
+def test_dag_of_the_sensors_page_is_serializable() -> None:
     (block,) = (ROOT / "docs/sensors.md").read_text().split("```python\n")[1:]
-    names: dict[str, Any] = {}
-    exec(block.partition("```")[0].replace("catchup=True):", "catchup=True) as made:"), names)  # noqa: S102 - our own page
+    names = names_of(block.partition("```")[0].replace("catchup=True):", "catchup=True) as made:"))
     serialization = dag_serialization()
     stored = serialization.to_dict(names["made"])
     serialization.validate_schema(stored)

@@ -1,4 +1,4 @@
-"""Task groups and DAGs that are generated from a snapshot, as Airflow sees them."""
+"""Task groups and DAGs that are generated from a snapshot."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ REBUILT: dict[str, set[str]] = {
     PEOPLE: set(),
     STAGED: {ORDERS, PEOPLE},
     PAID: {STAGED},
-    # Through the draft, which can't be rebuilt.
+    # The dependency skips the draft, which cannot be rebuilt.
     TOP: {PAID},
     SENT: {TOP},
 }
@@ -90,7 +90,7 @@ def test_a_group_has_a_task_for_each_node(file: Path) -> None:
     assert dag.get_task(group.task_ids["transform:b"]) is tasks[f"shop.{PAID}"]
 
 
-def test_a_dag_is_the_same_without_a_group_around_it(file: Path) -> None:
+def test_generated_dag_has_the_tasks_of_the_group(file: Path) -> None:
     dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, schedule="@daily", datapipe_conn_id="other", tags=["x"])
     assert upstream(dag) == REBUILT
     assert {task.datapipe_conn_id for task in tasks_of(dag).values()} == {"other"}
@@ -100,7 +100,7 @@ def test_a_dag_is_the_same_without_a_group_around_it(file: Path) -> None:
     assert dag.fileloc == __file__
 
 
-def test_folders_are_groups_or_not_and_the_ids_stay(file: Path) -> None:
+def test_group_by_folder_does_not_change_task_ids(file: Path) -> None:
     with DAG("d", start_date=BEGIN) as dag:
         DatapipeTaskGroup("shop", snapshot=file)
     with DAG("flat", start_date=BEGIN) as flat:
@@ -114,13 +114,13 @@ def test_folders_are_groups_or_not_and_the_ids_stay(file: Path) -> None:
     }
 
 
-def test_all_can_be_published_drafts_too(file: Path) -> None:
+def test_transforms_publish_includes_drafts(file: Path) -> None:
     dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, transforms="publish")
     assert upstream(dag) == REBUILT | {DRAFT: {PAID}, TOP: {DRAFT}}
     assert isinstance(dag.get_task(DRAFT), TransformPublishOperator)
 
 
-def test_the_references_are_those_of_the_sql_that_is_run(tmp_path: Path) -> None:
+def test_dependencies_follow_the_executed_sql_version(tmp_path: Path) -> None:
     nodes = [node("stream:1"), node("stream:2"), node("transform:t", "stream:1", draft_depends_on=("stream:2",))]
     (tmp_path / "p.json").write_text(Snapshot(nodes).as_text())
     rebuilt = DatapipeDag("d", snapshot=tmp_path / "p.json", start_date=BEGIN)
@@ -129,12 +129,12 @@ def test_the_references_are_those_of_the_sql_that_is_run(tmp_path: Path) -> None
     assert upstream(published)["transforms.t"] == {"elt.2"}
 
 
-def test_a_part_is_selected(file: Path) -> None:
+def test_select_and_exclude(file: Path) -> None:
     dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, select="+top_to_http", exclude=["folder:staging", "people"])
     assert upstream(dag) == {ORDERS: set(), PAID: {ORDERS}, TOP: {PAID}, SENT: {TOP}}
 
 
-def test_arguments_reach_all_or_some(file: Path) -> None:
+def test_operator_args_and_node_args(file: Path) -> None:
     dag = DatapipeDag(
         "d",
         snapshot=file,
@@ -173,12 +173,12 @@ def test_arguments_reach_all_or_some(file: Path) -> None:
         ({"datapipe_conn_id": "own", "node_args": {"*": {"datapipe_conn_id": "nodes"}}}, "nodes"),
     ],
 )
-def test_the_connection_is_the_one_that_was_said_closest(file: Path, given_: dict[str, Any], connection: str) -> None:
+def test_most_specific_connection_is_used(file: Path, given_: dict[str, Any], connection: str) -> None:
     dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, default_args={"datapipe_conn_id": "of_the_dag"}, **given_)
     assert {task.datapipe_conn_id for task in tasks_of(dag).values()} == {connection}
 
 
-def test_a_function_gives_arguments(file: Path) -> None:
+def test_node_args_can_be_a_function(file: Path) -> None:
     def arguments(one: Node) -> dict[str, Any] | None:
         return {"pool": f"{one.kind}_{one.folder or 'top'}", "doc_md": "ours"} if one.kind != "stream" else None
 
@@ -189,7 +189,7 @@ def test_a_function_gives_arguments(file: Path) -> None:
     assert dag.get_task(f"g.{ORDERS}").pool == "others"
 
 
-def test_a_group_has_something_before_and_after_it(file: Path) -> None:
+def test_groups_have_upstream_and_downstream_tasks(file: Path) -> None:
     with DAG("d", start_date=BEGIN) as dag:
         before, after, beside = (BaseOperator(task_id=each) for each in ("before", "after", "beside"))
         first = DatapipeTaskGroup("first", snapshot=file, select="kind:stream")
@@ -203,7 +203,7 @@ def test_a_group_has_something_before_and_after_it(file: Path) -> None:
     assert tasks["beside"] == {f"second.{PAID}"}
 
 
-def test_a_group_is_within_another(file: Path) -> None:
+def test_group_can_be_nested(file: Path) -> None:
     pool: Any = {"pool": "p"}
     with DAG("d", start_date=BEGIN) as dag, TaskGroup("outer", default_args=pool):
         DatapipeTaskGroup("inner", snapshot=file, select="orders", tooltip="Loads")
@@ -213,22 +213,22 @@ def test_a_group_is_within_another(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "said"),
+    ("arguments", "error", "message"),
     [
         ({"snapshot": "gone.json"}, SnapshotError, "There is no snapshot "),
-        ({"snapshot": "broken.json"}, SnapshotError, "broken.json, line 2, column 1: this is no JSON"),
+        ({"snapshot": "broken.json"}, SnapshotError, "broken.json, line 2, column 1: not valid JSON"),
         ({"snapshot": "stale.json"}, SnapshotError, "has the format version 0"),
         ({"snapshot": "circle.json"}, CycleError, "x -> y -> x"),
         ({"select": "order"}, SelectionError, "Did you mean orders"),
-        ({"select": "draft"}, SelectionError, "all that is selected are drafts"),
-        ({"node_args": {"order": {"pool": "x"}}}, SelectionError, "node_args=['order']: nothing is called 'order'"),
+        ({"select": "draft"}, SelectionError, "all selected transforms are drafts"),
+        ({"node_args": {"order": {"pool": "x"}}}, SelectionError, "node_args=['order']: there is no node 'order'"),
         ({"transforms": "build"}, ValueError, "transforms must be 'rebuild' or 'publish', not 'build'"),
-        ({"operator_args": {"task_id": "x"}}, ValueError, "operator_args and node_args can't have task_id"),
-        ({"node_args": lambda _: {"dag": None}}, ValueError, "operator_args and node_args can't have dag"),
+        ({"operator_args": {"task_id": "x"}}, ValueError, "operator_args and node_args must not contain task_id"),
+        ({"node_args": lambda _: {"dag": None}}, ValueError, "operator_args and node_args must not contain dag"),
     ],
 )
-def test_what_can_not_be_a_group_is_refused(
-    file: Path, arguments: dict[str, Any], error: type[Exception], said: str
+def test_invalid_group_arguments_are_refused(
+    file: Path, arguments: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     (file.parent / "broken.json").write_text('{"format":\n')
     (file.parent / "stale.json").write_text(SHOP.as_text().replace('"version": 1', '"version": 0'))
@@ -238,7 +238,7 @@ def test_what_can_not_be_a_group_is_refused(
     given_["snapshot"] = file.parent / given_["snapshot"]
     with DAG("d", start_date=BEGIN), pytest.raises(error) as refused:
         DatapipeTaskGroup("g", **given_)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_an_unknown_operator_argument_is_rejected_by_airflow(file: Path) -> None:
@@ -251,7 +251,9 @@ COUNTER = itertools.count()
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=scaled(40))
 @given(snapshots(), st.data(), st.booleans())
-def test_tasks_wait_as_the_graph_says(tmp_path: Path, snapshot: Snapshot, data: st.DataObject, grouped: bool) -> None:
+def test_task_dependencies_match_the_graph(
+    tmp_path: Path, snapshot: Snapshot, data: st.DataObject, grouped: bool
+) -> None:
     chosen = data.draw(st.sets(st.sampled_from(sorted(snapshot.nodes)), min_size=1))
     file = tmp_path / f"{next(COUNTER)}.json"
     file.write_text(snapshot.as_text())
@@ -273,14 +275,14 @@ def test_tasks_wait_as_the_graph_says(tmp_path: Path, snapshot: Snapshot, data: 
     assert set(again.task_group_dict) == set(dag.task_group_dict)
 
 
-def test_a_part_of_the_dag_can_be_looked_at(file: Path) -> None:
+def test_partial_subset_of_a_generated_dag(file: Path) -> None:
     dag = DatapipeDag("d", snapshot=file, start_date=BEGIN)
     part = dag.partial_subset(PAID, include_upstream=True)
     assert set(part.task_ids) == {ORDERS, PEOPLE, STAGED, PAID}
 
 
 @pytest.mark.slow
-def test_a_path_is_one_beside_the_dag_file(tmp_path: Path, file: Path) -> None:
+def test_snapshot_path_is_relative_to_the_dag_file(tmp_path: Path, file: Path) -> None:
     folder = tmp_path / "dags"
     folder.mkdir()
     file.rename(folder / "pipelines.json")
@@ -297,9 +299,9 @@ def test_a_path_is_one_beside_the_dag_file(tmp_path: Path, file: Path) -> None:
     )
     dags, errors = parsed(folder)
     assert dags == {"whole": 6, "part": 4}
-    (said,) = errors.values()
-    assert "SelectionError: select='padi': nothing is called 'padi' in" in said
-    assert "Did you mean paid" in said
+    (message,) = errors.values()
+    assert "SelectionError: select='padi': there is no node 'padi' in" in message
+    assert "Did you mean paid" in message
 
 
 def parsed(folder: Path) -> tuple[dict[str, int], dict[str, str]]:
@@ -330,5 +332,5 @@ def parsed(folder: Path) -> tuple[dict[str, int], dict[str, str]]:
     return dags, errors
 
 
-def test_errors_are_of_one_kind() -> None:
+def test_errors_share_a_base_class() -> None:
     assert all(issubclass(each, PipelineError) for each in (CycleError, SelectionError, SnapshotError))

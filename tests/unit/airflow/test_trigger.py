@@ -1,4 +1,4 @@
-"""The trigger of runs on a real event loop against a real server: events, deferral times, and ended tasks."""
+"""Trigger of runs on a real event loop with a real server: events, deferral times, and ended tasks."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def connect(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
 
 
 def trigger(hold: dict[str, Any] | None = None, batch: Batch = WAITING, **policy: float) -> DatapipeRunTrigger:
-    patience = WaitPolicy(**({"poll_interval": 0.05} | policy))
-    return DatapipeRunTrigger("datapipe_test", batch.as_dict(), patience.as_dict(), **(hold or {}))
+    wait_policy = WaitPolicy(**({"poll_interval": 0.05} | policy))
+    return DatapipeRunTrigger("datapipe_test", batch.as_dict(), wait_policy.as_dict(), **(hold or {}))
 
 
 def event_of(waiting: DatapipeRunTrigger) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def end_of(event: dict[str, Any]) -> WaitOutcome:
     return end
 
 
-def test_one_event_when_the_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trigger_sends_one_event_when_the_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([GOING, Reply(500), GOING, DONE]) as server:
         connect(monkeypatch, server.url)
         event = event_of(trigger())
@@ -65,26 +65,26 @@ def test_one_event_when_the_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(server.seen) == 4
 
 
-def test_a_lost_service_is_no_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_service_is_lost_contact(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([Reply(502, b"<html>")]) as server:
         connect(monkeypatch, server.url)
         assert end_of(event_of(trigger(contact_limit=0.2))).reason is WaitOutcomeReason.LOST_CONTACT
 
 
-def test_the_deadline_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadline_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([GOING]) as server:
         connect(monkeypatch, server.url)
         assert end_of(event_of(trigger(deadline=time.time() + 0.3))).reason is WaitOutcomeReason.TIMEOUT
 
 
-def test_an_unusable_connection_is_an_event_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_connection_sends_an_error_event(monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, "http://api.example.com")
     event = event_of(trigger())
     assert event["status"] == "error"
     assert "Plain http" in event["message"]
 
 
-def test_a_connection_that_is_not_there_is_an_event_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_connection_sends_an_error_event(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_DATAPIPE_TEST", raising=False)
     event = event_of(trigger())
     assert event["status"] == "error"
@@ -92,7 +92,7 @@ def test_a_connection_that_is_not_there_is_an_event_and_no_crash(monkeypatch: py
 
 
 @pytest.mark.parametrize("event", [{}, {"status": "error", "message": "no connection."}, {"status": "odd"}])
-def test_an_event_without_a_batch_is_lost_contact(event: dict[str, Any]) -> None:
+def test_event_without_a_batch_raises_lost_contact(event: dict[str, Any]) -> None:
     with pytest.raises(LostContactError, match="The run may still be active"):
         check_event(event)
 
@@ -103,7 +103,7 @@ def held_until(deferred_at: float, minimum: float, monkeypatch: pytest.MonkeyPat
         connect(monkeypatch, server.url)
         waiting = trigger(hold={"deferred_at": deferred_at, "minimum_deferral_time": minimum})
         if is_scheduled:
-            waiting.task_instance = SimpleNamespace(task_id="t")  # type: ignore[assignment]  # any object does
+            waiting.task_instance = SimpleNamespace(task_id="t")  # type: ignore[assignment]  # any object is enough
         event_of(waiting)
         return time.time()
 
@@ -167,9 +167,9 @@ def test_state_of_a_task_decides_whether_it_has_ended(
     ("reply", "message"),
     [
         (Reply(body={"data": [RUN | {"status": "RUNNING"}], "has_more": False}), "run r1 continues"),
-        # Another task has seen its end.
+        # The run has ended, so no message is needed.
         (Reply(body={"data": [RUN | {"status": "COMPLETED", "finished_at": LONG_AGO}], "has_more": False}), ""),
-        # An unknown state is reported, too.
+        # A run of unknown state is logged, too.
         (Reply(500), "the run that was requested continues"),
         (Reply(delay=60), "the run that was requested continues"),
     ],

@@ -1,4 +1,4 @@
-"""The hook for webhooks: with connections from the environment, over requests-mock and over broken servers."""
+"""Webhook hook with connections from environment variables, requests-mock, and servers that fail."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.support.raw_server import RawServer
 from tests.support.scripted_server import Reply, ScriptedServer
 
 SECRET = "canary-s3cret-that-must-not-show"
-URL = "https://hooks.example.com/path-that-lets-in/orders"
+URL = "https://hooks.example.com/secret-path/orders"
 HMAC = {"authentication": "hmac", "header": "X-Signature"}
 TOKEN = {"authentication": "token", "header": "X-Token"}
 TAKEN = Reply(200, {"accepted": 1})
@@ -83,7 +83,7 @@ def signature(body: bytes) -> str:
     return hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
 
 
-def test_what_is_sent_is_what_is_signed(connect: Connect) -> None:
+def test_signature_covers_the_sent_body(connect: Connect) -> None:
     with requests_mock.Mocker() as service:
         service.post(URL, json={"accepted": 2})
         sent = connect(URL, **HMAC).push([{"b": 1.0, "a": "é"}, {}])
@@ -104,7 +104,7 @@ def test_what_is_sent_is_what_is_signed(connect: Connect) -> None:
         ({}, "Authorization", None),
     ],
 )
-def test_the_other_ways_in(connect: Connect, extra: dict[str, Any], name: str, value: str | None) -> None:
+def test_authentication_headers(connect: Connect, extra: dict[str, Any], name: str, value: str | None) -> None:
     with requests_mock.Mocker() as service:
         service.post(URL)
         assert connect(URL, **extra).push({}).rows is None
@@ -112,9 +112,7 @@ def test_the_other_ways_in(connect: Connect, extra: dict[str, Any], name: str, v
     assert service.last_request.headers.get(name) == value
 
 
-def test_no_password_comes_from_the_netrc_of_the_user(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
+def test_netrc_is_ignored(connect: Connect, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     (tmp_path / "netrc").write_text(f"machine hooks.example.com login ann password {SECRET}\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with requests_mock.Mocker() as service:
@@ -149,12 +147,12 @@ def test_redirects_are_refused(connect: Connect, status: int) -> None:
     assert other.seen == []
 
 
-def test_an_endpoint_follows_the_address(connect: Connect) -> None:
+def test_endpoint_is_appended_to_the_base_url(connect: Connect) -> None:
     with ScriptedServer([TAKEN]) as server:
         hook = connect(f"{server.url}/hooks/", **TOKEN)
         for endpoint in ("orders", "/orders", None, "http://evil.example.com/x"):
             hook.push({}, endpoint)
-        # One connection of TCP for all, which is closed at the end.
+        # All requests share one TCP connection.
         hook.close()
         paths = [seen.path for seen in server.seen]
     assert paths == ["/hooks/orders", "/hooks/orders", "/hooks/", "/hooks/http://evil.example.com/x"]
@@ -167,16 +165,16 @@ def test_port_zero_counts_as_no_port(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["../other", "..", "a/./b", "%2e%2E/x", "a\\..\\b", "#rows", "a\nb", "None"])
-def test_an_endpoint_leads_nowhere_else(connect: Connect, endpoint: str) -> None:
+def test_endpoint_cannot_leave_the_base_url(connect: Connect, endpoint: str) -> None:
     with ScriptedServer([TAKEN]) as server:
         hook = connect(f"{server.url}/hooks/", **TOKEN)
-        with pytest.raises(ConfigurationError, match=r"The endpoint .* the rest of a table's address"):
+        with pytest.raises(ConfigurationError, match=r"The endpoint .* the end of a table's address"):
             hook.push({}, endpoint)
         hook.close()
     assert server.seen == []
 
 
-def test_connections_are_kept(connect: Connect) -> None:
+def test_tcp_connection_is_reused(connect: Connect) -> None:
     connections = 0
 
     def answer(connection: socket.socket, stopping: threading.Event) -> None:
@@ -184,7 +182,7 @@ def test_connections_are_kept(connect: Connect) -> None:
         connections += 1
         for _ in range(3):
             connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
-            # Until the head of the next request; a body that is left of the one before is passed over.
+            # Read up to the end of the next request's head, and skip the rest of the previous body.
             received = b" "
             while received and b"\r\n\r\n" not in received:
                 piece = connection.recv(65536)
@@ -198,7 +196,7 @@ def test_connections_are_kept(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "error", "said"),
+    ("reply", "error", "message"),
     [
         (Reply(400, {"message": "not an object"}), InvalidRequestError, "answered 400: not an object."),
         (
@@ -212,28 +210,28 @@ def test_connections_are_kept(connect: Connect) -> None:
         (Reply(500, b"\xff"), ServerError, "500: Internal Server Error.\nThe service has a problem"),
         (Reply(400, {"message": "x" * 10_000}), InvalidRequestError, "…"),
         (Reply(400, b"[" * 60_000), InvalidRequestError, "Bad Request"),
-        (Reply(0), TransportError, "gave no answer"),
+        (Reply(0), TransportError, "did not respond"),
     ],
 )
-def test_refusals_are_explained_and_show_no_secret(
-    connect: Connect, reply: Reply, error: type[DatapipeError], said: str, caplog: pytest.LogCaptureFixture
+def test_errors_explain_the_refusal_without_secrets(
+    connect: Connect, reply: Reply, error: type[DatapipeError], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with ScriptedServer([reply]) as server:
-        hook = connect(f"{server.url}/path-that-lets-in", **TOKEN)
-        with pytest.raises(error, match=said) as failed:
+        hook = connect(f"{server.url}/secret-path", **TOKEN)
+        with pytest.raises(error, match=message) as failed:
             hook.push({"canary": 1})
     shown = "".join(traceback.format_exception(failed.value)) + repr(hook) + repr(hook.settings)
-    # urllib3 logs the path of each request for who debugs it.
+    # urllib3 logs the path of each request at level DEBUG.
     shown += "".join(record.getMessage() for record in caplog.records if not record.name.startswith("urllib3"))
-    for secret in (SECRET, "path-that-lets-in"):
+    for secret in (SECRET, "secret-path"):
         assert secret not in shown
     assert len(str(failed.value)) < 1000
     assert len(server.seen) == 1
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("/hooks/T0/lets-in-canary", "Cannot POST /hooks/T0/lets-in-canary/orders"),
         ("/lets-in-canary-01", "no table of the name lets-in-canary-01"),
@@ -242,8 +240,8 @@ def test_refusals_are_explained_and_show_no_secret(
         ("/in?key=a%2Fcanary", "/in?key=a%2Fcanary and a/canary are none"),
     ],
 )
-def test_a_secret_address_is_masked_in_responses(connect: Connect, path: str, said: str) -> None:
-    with ScriptedServer([Reply(404, {"message": said, "error_code": said})]) as server:
+def test_secret_url_is_masked_in_errors(connect: Connect, path: str, message: str) -> None:
+    with ScriptedServer([Reply(404, {"message": message, "error_code": message})]) as server:
         hook = connect(f"{server.url}{path}")
         with pytest.raises(ApiError) as failed:
             hook.push({}, None if "?" in path else "orders")
@@ -252,7 +250,7 @@ def test_a_secret_address_is_masked_in_responses(connect: Connect, path: str, sa
         assert "canary" not in shown
 
 
-def test_basic_credentials_are_shown_in_no_form(connect: Connect) -> None:
+def test_basic_credentials_are_masked_in_errors(connect: Connect) -> None:
     encoded = "YW5uOnB3LWNhbmFyeQ=="
     with ScriptedServer([Reply(401, {"message": f"Basic {encoded} is pw-canary"})]) as server:
         with pytest.raises(AuthenticationError) as failed:
@@ -263,7 +261,7 @@ def test_basic_credentials_are_shown_in_no_form(connect: Connect) -> None:
 
 
 @pytest.mark.slow
-def test_a_temporary_refusal_is_repeated_after_retry_after(connect: Connect) -> None:
+def test_temporary_errors_are_retried(connect: Connect) -> None:
     script = [Reply(429, headers={"Retry-After": "0"}), Reply(503), Reply(0), TAKEN]
     with ScriptedServer(script) as server:
         sent = connect(server.url, **HMAC, retry_budget=30).push({"a": 1})
@@ -272,7 +270,7 @@ def test_a_temporary_refusal_is_repeated_after_retry_after(connect: Connect) -> 
     assert {seen.headers["X-Signature"] for seen in server.seen} == {signature(b'{"a":1}')}
 
 
-def test_patience_that_is_not_there_is_not_shown(connect: Connect) -> None:
+def test_retry_after_beyond_the_budget_raises_at_once(connect: Connect) -> None:
     with (
         ScriptedServer([Reply(429, headers={"Retry-After": "3600"})]) as server,
         pytest.raises(RateLimitError) as failed,
@@ -282,62 +280,62 @@ def test_patience_that_is_not_there_is_not_shown(connect: Connect) -> None:
     assert len(server.seen) == 1
 
 
-def test_what_can_not_be_written_is_not_sent(connect: Connect) -> None:
+def test_value_without_a_json_form_is_not_sent(connect: Connect) -> None:
     with ScriptedServer([TAKEN]) as server, pytest.raises(NotCanonicalError, match="a: NaN"):
         connect(server.url).push({"a": float("nan")})
     assert server.seen == []
 
 
-def test_nobody_listens(connect: Connect) -> None:
+def test_refused_connection_is_a_transport_error(connect: Connect) -> None:
     with closed_port() as port:
         hook = connect(f"http://127.0.0.1:{port}", **TOKEN)
-        with pytest.raises(TransportError, match=r"gave no answer \(Connection refused\)") as failed:
+        with pytest.raises(TransportError, match=r"did not respond \(Connection refused\)") as failed:
             hook.push({})
     assert not failed.value.sent
 
 
-def test_no_answer_in_time(connect: Connect) -> None:
+def test_response_timeout(connect: Connect) -> None:
     with (
         ScriptedServer([Reply(200, delay=60)]) as server,
-        pytest.raises(RequestTimeoutError, match=r"no answer within 0\.2 s") as failed,
+        pytest.raises(RequestTimeoutError, match=r"did not respond within 0\.2 s") as failed,
     ):
         connect(server.url, timeout=0.2).push({})
     assert failed.value.sent
 
 
-def test_of_an_answer_without_an_end_little_is_read(connect: Connect) -> None:
+def test_endless_body_is_read_up_to_a_limit(connect: Connect) -> None:
     sent = 0
 
     def answer(connection: socket.socket, stopping: threading.Event) -> None:
         nonlocal sent
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-        # Ended by the client, who leaves.
+        # The client closes the connection.
         while not stopping.is_set() and sent < 1 << 28:
             connection.sendall(b"x" * 65536)
             sent += 65536
 
     with RawServer(answer) as server:
         assert connect(server.url, timeout=30).push({}).rows is None
-    # What the system buffers on the way is not much.
+    # The buffers of the operating system are smaller than the difference.
     assert sent < 1 << 26
 
 
-def dripping(connection: socket.socket, stopping: threading.Event) -> None:
+def send_body_slowly(connection: socket.socket, stopping: threading.Event) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     while not stopping.wait(0.05):
         connection.sendall(b"x")
 
 
-def only_not_yet(connection: socket.socket, stopping: threading.Event) -> None:
+def send_only_continue(connection: socket.socket, stopping: threading.Event) -> None:
     for _ in range(40):
         if stopping.wait(0.1):
             return
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-    answering(connection, stopping)
+    send_accepted(connection, stopping)
 
 
 @pytest.mark.slow
-def test_a_head_that_never_ends_is_not_waited_for(connect: Connect) -> None:
+def test_endless_headers_do_not_delay_the_result(connect: Connect) -> None:
     left = False
 
     def head_without_an_end(connection: socket.socket, stopping: threading.Event) -> None:
@@ -351,54 +349,54 @@ def test_a_head_that_never_ends_is_not_waited_for(connect: Connect) -> None:
             except OSError:
                 left = True
                 return
-        last_words(connection, b'Content-Length: 14\r\n\r\n{"accepted":1}')
+        send_and_close(connection, b'Content-Length: 14\r\n\r\n{"accepted":1}')
 
     with RawServer(head_without_an_end) as server:
-        # Time enough for the status on a busy machine, and far less than the head takes.
+        # Enough time for the status line on a busy machine, and far less than the headers take.
         hook = connect(server.url, timeout=2)
         assert hook.push({}).rows is None
         hook.close()
         wait_for("the client has left", lambda: left, limit=8)
 
 
-def test_there_is_more_time_to_send_than_to_connect(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sending_is_not_limited_by_the_connect_timeout(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "_CONNECT_LIMIT", 0.2)
     size = 16 << 20
 
     def slow(connection: socket.socket, stopping: threading.Event) -> None:
-        # More than the system buffers has to wait for this.
+        # The client must wait here, because the body exceeds the buffers of the operating system.
         stopping.wait(1)
         received = 0
         while received < size and (piece := connection.recv(1 << 20)):
             received += len(piece)
-        answering(connection, stopping)
+        send_accepted(connection, stopping)
 
     with RawServer(slow) as server:
         assert connect(server.url, timeout=30).push({"text": "x" * (size + (1 << 20))}).rows == 1
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_no_answer_but_signs_of_life_is_none_in_time(connect: Connect, tmp_path: Any, *, encrypted: bool) -> None:
+def test_informational_responses_do_not_extend_the_timeout(connect: Connect, tmp_path: Any, *, encrypted: bool) -> None:
     tls = tls_of(tmp_path / "ca.pem")
     with (
-        RawServer(only_not_yet, tls if encrypted else None) as server,
-        pytest.raises(RequestTimeoutError, match=r"no answer within 0\.5 s") as failed,
+        RawServer(send_only_continue, tls if encrypted else None) as server,
+        pytest.raises(RequestTimeoutError, match=r"did not respond within 0\.5 s") as failed,
     ):
         connect(server.url, timeout=0.5, ca_bundle=str(tmp_path / "ca.pem")).push({})
     assert failed.value.sent
 
 
-def last_words(connection: socket.socket, said: bytes) -> None:
-    """Send text, and close after the other side: unsent text would reset the connection."""
-    connection.sendall(said)
+def send_and_close(connection: socket.socket, message: bytes) -> None:
+    """Send text, and close after the peer: a close with unread data would reset the connection."""
+    connection.sendall(message)
     if not isinstance(connection, ssl.SSLSocket):
         connection.shutdown(socket.SHUT_WR)
     while connection.recv(65536):
         pass
 
 
-def broken_off(connection: socket.socket, stopping: threading.Event) -> None:
-    last_words(connection, b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"accepted":')
+def send_partial_body(connection: socket.socket, stopping: threading.Event) -> None:
+    send_and_close(connection, b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"accepted":')
 
 
 @pytest.mark.parametrize("rows", [-1, True, "2", "many", 1.0, None, pytest.param(10**4000, id="huge")])
@@ -407,56 +405,56 @@ def test_an_invalid_number_of_rows_is_ignored(connect: Connect, rows: Any) -> No
         assert connect(server.url).push({}).rows is None
 
 
-@pytest.mark.parametrize("answer", [dripping, broken_off])
-def test_the_status_decides_acceptance_whatever_the_body_says(connect: Connect, answer: Any) -> None:
+@pytest.mark.parametrize("answer", [send_body_slowly, send_partial_body])
+def test_success_status_counts_despite_an_incomplete_body(connect: Connect, answer: Any) -> None:
     with RawServer(answer) as server:
         assert connect(server.url, timeout=1).push({}).rows is None
 
 
-def no_http(connection: socket.socket, stopping: threading.Event) -> None:
-    last_words(connection, f"SSH-2.0 {SECRET}\r\n".encode())
+def send_ssh_banner(connection: socket.socket, stopping: threading.Event) -> None:
+    send_and_close(connection, f"SSH-2.0 {SECRET}\r\n".encode())
 
 
-def test_what_is_no_http_is_no_answer(connect: Connect) -> None:
-    with RawServer(no_http) as server, pytest.raises(TransportError) as failed:
+def test_non_http_response_is_a_transport_error(connect: Connect) -> None:
+    with RawServer(send_ssh_banner) as server, pytest.raises(TransportError) as failed:
         connect(server.url, **TOKEN).push({})
     assert failed.value.sent
     assert SECRET not in "".join(traceback.format_exception(failed.value))
 
 
-def answering(connection: socket.socket, stopping: threading.Event) -> None:
-    last_words(connection, b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
+def send_accepted(connection: socket.socket, stopping: threading.Event) -> None:
+    send_and_close(connection, b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
 
 
-def test_certificates(connect: Connect, tmp_path: Any) -> None:
+def test_certificates_are_verified(connect: Connect, tmp_path: Any) -> None:
     tls = tls_of(tmp_path / "ca.pem")
-    with RawServer(answering, tls) as server:
+    with RawServer(send_accepted, tls) as server:
         with pytest.raises(ConfigurationError, match=r"a certificate that is not trusted (?s:.*)ca_bundle"):
             connect(server.url, **TOKEN).push({})
         assert connect(server.url, **TOKEN, ca_bundle=str(tmp_path / "ca.pem")).push({}).rows == 1
     assert server.requests == 1
 
 
-def test_a_proxy(connect: Connect) -> None:
+def test_requests_use_the_proxy_of_the_connection(connect: Connect) -> None:
     with ScriptedServer([TAKEN]) as proxy:
         connect("http://hooks.example.com/x", **TOKEN, proxy=proxy.url, allow_plain_http=True).push({})
     assert [seen.path for seen in proxy.seen] == ["http://hooks.example.com/x"]
     with closed_port() as port:
         down = f"http://u:{SECRET}@127.0.0.1:{port}"
-        with pytest.raises(TransportError, match="no answer") as failed:
+        with pytest.raises(TransportError, match="did not respond") as failed:
             connect(URL, **TOKEN, proxy=down).push({})
     assert not failed.value.sent
     assert SECRET not in str(failed.value)
 
 
-def test_a_proxy_that_makes_no_way(connect: Connect) -> None:
-    # It knows no CONNECT.
-    with ScriptedServer([TAKEN]) as proxy, pytest.raises(TransportError, match="no answer") as failed:
+def test_proxy_without_connect_support_is_a_transport_error(connect: Connect) -> None:
+    # This proxy does not support CONNECT.
+    with ScriptedServer([TAKEN]) as proxy, pytest.raises(TransportError, match="did not respond") as failed:
         connect(URL, **TOKEN, proxy=proxy.url).push({})
     assert not failed.value.sent
 
 
-def test_a_proxy_of_the_environment_is_not_for_this_machine(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_of_the_environment_is_not_used_for_loopback(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     with ScriptedServer([TAKEN]) as proxy, ScriptedServer([TAKEN]) as server:
@@ -472,25 +470,25 @@ def test_a_proxy_of_the_environment_is_not_for_this_machine(connect: Connect, mo
     [
         ({"host": None}, "There is no base address: .*\nCheck the Airflow connection `hooks`"),
         ({"host": "http://hooks.example.com"}, "Plain http to hooks.example.com would show data"),
-        ({"host": "https://u:p@hooks.example.com"}, "must not hold a user"),
+        ({"host": "https://u:p@hooks.example.com"}, "must not contain a user"),
         ({"host": "https://hooks.example.com/#x"}, "fragment"),
         ({"host": "ftp://hooks.example.com"}, "must be a URL"),
         ({"host": "https://hooks.example.com:99999"}, "URL"),
         ({"host": "https://a..b"}, "not a URL"),
         ({"host": URL, "authentication": "magic"}, "Extra field authentication"),
         ({"host": URL, "timeout": 0}, "Extra field timeout"),
-        ({"host": URL, "password": SECRET}, "There is a password, and the authentication is 'none'"),
-        ({"host": URL, "authentication": "hmac"}, ".* name of a header"),
+        ({"host": URL, "password": SECRET}, "There is a password, but the authentication is 'none'"),
+        ({"host": URL, "authentication": "hmac"}, ".* name of a custom header"),
         ({"host": URL, "proxy": "not a url"}, "The proxy must be a URL"),
         ({"host": URL, "proxy": "http://"}, "The proxy must be a URL"),
         ({"host": URL, "ca_bundle": "/nowhere.pem"}, "The CA bundle /nowhere.pem can't be read"),
-        ({"host": URL, "authentication": "token", "header": "Transfer-Encoding"}, "name of a header of its own"),
-        ({"host": URL, "authentication": "hmac", "header": "Expect"}, "name of a header of its own"),
-        ({"host": URL, "authentication": "token", "header": "X-A\nX-B"}, "name of a header of its own"),
-        ({"host": URL, "authentication": "token", "header": "X-A", "password": "a\r\nX-B: c"}, "does not fit into a"),
+        ({"host": URL, "authentication": "token", "header": "Transfer-Encoding"}, "name of a custom header"),
+        ({"host": URL, "authentication": "hmac", "header": "Expect"}, "name of a custom header"),
+        ({"host": URL, "authentication": "token", "header": "X-A\nX-B"}, "name of a custom header"),
+        ({"host": URL, "authentication": "token", "header": "X-A", "password": "a\r\nX-B: c"}, "printable ASCII"),
     ],
 )
-def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields: dict[str, Any], problem: str) -> None:
+def test_error_of_an_unusable_connection(connect: Connect, fields: dict[str, Any], problem: str) -> None:
     hook = connect(**fields)
     with pytest.raises(ConfigurationError, match=problem) as caught:
         hook.sending()
@@ -500,36 +498,36 @@ def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields
     assert message == str(caught.value).splitlines()[0]
 
 
-def test_a_field_whose_name_is_mistyped_is_told(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+def test_misspelled_field_logs_a_suggestion(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     connect(URL, retrybudget=3).sending()
-    assert "was retry_budget meant?" in caplog.text
+    assert "Did you mean retry_budget?" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("reply", "healthy", "said"),
+    ("reply", "healthy", "message"),
     [
         *((Reply(status), True, "is there and accepts the credentials.") for status in (400, 422)),
         *((Reply(status), False, "The webhook is there, but does not accept the cred") for status in (401, 403)),
-        (Reply(404), False, "No table has this address; credentials were not looked at."),
+        (Reply(404), False, "No table has this address, so the credentials were not checked."),
         (Reply(503), False, "The service is there, but has a problem."),
         (Reply(405), False, "The response does not come from a webhook."),
         (Reply(302), False, "The response does not come from a webhook."),
-        (Reply(200), False, "took a body that is no JSON"),
-        (Reply(0), False, "gave no answer"),
+        (Reply(200), False, "accepted a body of invalid JSON"),
+        (Reply(0), False, "did not respond"),
     ],
 )
-def test_the_test_button(connect: Connect, reply: Reply, healthy: bool, said: str) -> None:
+def test_test_connection(connect: Connect, reply: Reply, healthy: bool, message: str) -> None:
     with ScriptedServer([reply]) as server:
         answer = connect(server.url, **HMAC, retry_budget=60).test_connection()
     assert answer[0] == healthy
-    assert said in answer[1]
-    # Once, and nothing that could become a row.
+    assert message in answer[1]
+    # One request, with a body that cannot become a row.
     (seen,) = server.seen
     assert seen.body == b"{"
     assert seen.headers["X-Signature"] == signature(b"{")
 
 
-def test_the_form_has_exactly_the_fields_that_are_read() -> None:
+def test_form_has_exactly_the_supported_fields() -> None:
     assert set(WEBHOOK_FIELDS) == set(WebhookExtra.model_fields)
     for name, field in WEBHOOK_FIELDS.items():
         assert field["schema"].get("default") == WebhookExtra.model_fields[name].default, name
@@ -541,7 +539,7 @@ def test_the_form_has_exactly_the_fields_that_are_read() -> None:
     assert form["hook-name"] == WebhookIngestHook.hook_name
 
 
-def test_fields_that_the_form_emptied_count_as_absent(connect: Connect) -> None:
+def test_emptied_form_fields_have_their_defaults(connect: Connect) -> None:
     settings = connect(URL, **dict.fromkeys(WEBHOOK_FIELDS)).settings
     assert (settings.timeout, settings.retry_budget, settings.proxy) == (60, 60, None)
     assert connect(URL, authentication="").settings.authentication.headers(b"") == {}

@@ -1,4 +1,4 @@
-"""JSON that fits a model, drawn from the model's own fields."""
+"""Random JSON objects that fit a model, for hypothesis."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _BY_CHECK: dict[Any, st.SearchStrategy[Any]] = {check_cron: CRONS, check_redirec
 
 @cache
 def objects(model: type[BaseModel]) -> st.SearchStrategy[dict[str, Any]]:
-    """Return JSON objects that fit a model. Responses have unknown fields, too."""
+    """Return a strategy for JSON objects that fit a model. Those of responses also have unknown fields."""
     required = {name: _of_field(field) for name, field in _on_the_wire(model) if field.is_required()}
     optional = {name: _of_field(field) for name, field in _on_the_wire(model) if not field.is_required()}
     known = st.fixed_dictionaries(required, optional=optional)

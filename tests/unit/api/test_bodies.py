@@ -1,4 +1,4 @@
-"""Request bodies contain the arguments; arguments that the interface forbids are refused before a request."""
+"""Request bodies: content, and refusal of invalid arguments before a request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.contract.calls import ALSO_NEEDED, arguments
 from tests.support.examples import scaled
 from tests.unit.api.json_of_models import objects
 
-#: Rules that no field can tell alone.
+#: Rules that involve several fields.
 TOGETHER = {
     "reverse_etl_syncs.create": lambda body: {"sync_interval", "orchestration_workflow_id"} & body.keys(),
     "reverse_etl_syncs.update": lambda body: {"sync_interval", "orchestration_workflow_id"} & body.keys(),
@@ -93,14 +93,14 @@ def needed_by(name: str) -> dict[str, Any]:
 @every_body
 @settings(max_examples=scaled(25))
 @given(st.data())
-def test_what_is_given_is_what_is_sent(name: str, data: st.DataObject) -> None:
+def test_body_contains_exactly_the_given_arguments(name: str, data: st.DataObject) -> None:
     drawn = data.draw(bodies(name))
-    # What the function requires and the body does not is given as well: ids, and the streams to add.
+    # The function also requires arguments that the body does not, such as IDs and the streams to add.
     needed = arguments(FUNCTIONS[name], all_of_them=False, needed=set())
     given_body = {field: value for field, value in needed.items() if field in BODIES[name].model_fields} | drawn
     request = FUNCTIONS[name](**needed | drawn)
     assert ({} if request.body is None else sent(request)) == given_body
-    # A service reads the same.
+    # A service can parse the body with the same model.
     assert BODIES[name].model_validate_json(json.dumps(drawn)).as_json() == drawn
 
 
@@ -116,16 +116,16 @@ def test_what_is_given_is_what_is_sent(name: str, data: st.DataObject) -> None:
         Operation.model_validate(OPERATION),
     ],
 )
-def test_parts_are_models_objects_or_the_parts_of_a_response(operation: Any) -> None:
+def test_nested_values_can_be_models_or_objects(operation: Any) -> None:
     assert sent(reverse_etl_syncs.create(**REVERSE_ETL | {"operation": operation}))["operation"] == OPERATION
 
 
-def test_streams_are_given_as_models_or_objects() -> None:
+def test_streams_can_be_models_or_objects() -> None:
     request = elt_syncs.add_source_streams("y", source_streams=[SourceStream(name="a"), {"name": "b"}])
     assert sent(request) == {"source_streams": [{"name": "a"}, {"name": "b"}]}
 
 
-def test_null_is_sent_where_it_means_something() -> None:
+def test_none_for_a_nullable_field_is_sent_as_null() -> None:
     assert sent(transforms.update("t", cron_expression=None)) == {"cron_expression": None}
     assert sent(transforms.update("t")) == sent(transforms.update("t", cron_expression=UNSET)) == {}
     assert repr(UNSET) == "UNSET"
@@ -138,12 +138,12 @@ def test_an_empty_optional_body_is_omitted() -> None:
 
 
 @pytest.mark.parametrize(("given_value", "query"), [(True, "true"), ("false", "false"), (None, None)])
-def test_tables_are_dropped_only_when_asked_for(given_value: Any, query: str | None) -> None:
+def test_tables_are_dropped_only_on_request(given_value: Any, query: str | None) -> None:
     request = elt_syncs.delete("y", remove_data_references=given_value)
     assert dict(request.query).get("removeDataReferences") == query
 
 
-def test_limits_are_inclusive_and_allowed_forms_are_sent() -> None:
+def test_values_at_the_limits_are_sent() -> None:
     for uri in ("https://a.example", "https://localhost:8443/x", "http://localhost:8080", BRIDGE["redirect_uri"]):
         assert sent(connection_bridges.create(**BRIDGE | {"redirect_uri": uri}))["redirect_uri"] == uri
     assert len(sent(connection_bridges.create(**BRIDGE, state="x" * 255))["state"]) == 255
@@ -171,7 +171,7 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("elt_syncs.create", ELT | {"sync_interval": None}, "sync_interval: .*string"),
     ("elt_syncs.create", ELT | {"sync_interval": "@daily"}, "sync_interval: .*five fields"),
     ("elt_syncs.create", ELT | {"sync_interval": "0 3 * * * *"}, "sync_interval: .*five fields"),
-    ("elt_syncs.create", ELT | {"sync_interval": "0 24 * * *"}, "sync_interval: '24' is no hour"),
+    ("elt_syncs.create", ELT | {"sync_interval": "0 24 * * *"}, "sync_interval: '24' is not a valid hour"),
     ("elt_syncs.create", ELT | {"start_date": "2020-1-1"}, "start_date: .*YYYY-MM-DD"),
     ("elt_syncs.create", ELT | {"start_date": "2020-02-30"}, "start_date: .*date"),
     ("elt_syncs.create", ELT | {"start_date": dt.datetime(2020, 1, 1, tzinfo=dt.UTC)}, "start_date: .*YYYY-MM-DD"),
@@ -180,20 +180,28 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("elt_syncs.create", ELT | {"elt_settings": [SECRET]}, "elt_settings: .*dictionary"),
     ("elt_syncs.add_source_streams", {"sync_id": "y", "source_streams": ["orders"]}, r"source_streams\.0: "),
     ("elt_syncs.delete", {"sync_id": "y", "remove_data_references": "perhaps"}, "remove_data_references: .*boolean"),
-    ("elt_streams.set_sync_interval", {"stream_id": "s", "sync_interval": "x * * * *"}, "'x' is no minute"),
+    ("elt_streams.set_sync_interval", {"stream_id": "s", "sync_interval": "x * * * *"}, "'x' is not a valid minute"),
     ("elt_streams.list", {"elt_sync_id": ""}, "elt_sync_id: .*1 character"),
-    ("elt_stream_runs.list", {"elt_stream_id": None}, "elt_stream_id: must have a value"),
+    ("elt_stream_runs.list", {"elt_stream_id": None}, "elt_stream_id: must not be null"),
     ("elt_stream_runs.list", {"elt_stream_id": "s", "sort_direction": "up"}, "sort_direction: .*'asc' or 'desc'"),
     ("reverse_etl_sync_runs.list", {"reverse_etl_sync_id": "s", "sort_direction": "ASC"}, "sort_direction: "),
     ("integrations.list", {"ability": "Everything"}, "ability: .*EltSource"),
     ("transforms.list", {"status": "deleted"}, "status: .*draft"),
-    ("orchestrations.create", {"name": "n", "cron_schedule": "* * * * 8"}, "cron_schedule: '8' is no day of week"),
-    ("orchestrations.delete", {"orchestration_id": "o", "cron_schedule": None}, "cron_schedule: must have a value"),
+    (
+        "orchestrations.create",
+        {"name": "n", "cron_schedule": "* * * * 8"},
+        "cron_schedule: '8' is not a valid day of week",
+    ),
+    ("orchestrations.delete", {"orchestration_id": "o", "cron_schedule": None}, "cron_schedule: must not be null"),
     ("orchestrations.delete", {"orchestration_id": "o", "cron_schedule": "daily"}, "cron_schedule: .*five fields"),
-    ("transforms.detach_orchestration", {"transform_id": "t", "cron_expression": "0 0 32 * *"}, "no day of month"),
+    (
+        "transforms.detach_orchestration",
+        {"transform_id": "t", "cron_expression": "0 0 32 * *"},
+        "not a valid day of month",
+    ),
     ("transforms.create", DRAFT | {"materialization": "stream"}, "materialization: .*'view' or 'table'"),
-    ("transforms.create", DRAFT | {"cron_expression": "0 0 * 13 *"}, "cron_expression: '13' is no month"),
-    ("transforms.create", DRAFT | {"folder_path": None}, "folder_path: must have a value"),
+    ("transforms.create", DRAFT | {"cron_expression": "0 0 * 13 *"}, "cron_expression: '13' is not a valid month"),
+    ("transforms.create", DRAFT | {"folder_path": None}, "folder_path: must not be null"),
     ("transforms.create_bulk", {"transforms": []}, "transforms: .*1 to 50"),
     ("transforms.create_bulk", {"transforms": [DRAFT] * 51}, "transforms: .*1 to 50"),
     ("transforms.create_bulk", {"transforms": [{"name": "n"}]}, r"transforms\.0\.sql_template: is required"),
@@ -207,7 +215,7 @@ BROKEN: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "wrong", "rule"), BROKEN)
-def test_what_breaks_a_rule_is_not_sent(name: str, wrong: dict[str, Any], rule: str) -> None:
+def test_invalid_arguments_are_refused_without_secrets(name: str, wrong: dict[str, Any], rule: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         FUNCTIONS[name](**wrong)
     message = str(refused.value)
@@ -221,13 +229,13 @@ def test_what_breaks_a_rule_is_not_sent(name: str, wrong: dict[str, Any], rule: 
 
 @pytest.mark.parametrize("limit", [0, 101, -1, "many", 1.5])
 @pytest.mark.parametrize("name", [name for name, declared in ENDPOINTS.items() if declared.takes_limit])
-def test_no_list_is_asked_for_a_page_of_another_size(name: str, limit: Any) -> None:
+def test_invalid_page_size_is_refused(name: str, limit: Any) -> None:
     with pytest.raises(InvalidInputError, match=f"^{name}: limit: "):
         FUNCTIONS[name](**needed_by(name), limit=limit)
 
 
 @every_body
-def test_null_is_refused_where_it_means_nothing(name: str) -> None:
+def test_none_for_a_non_nullable_field_is_refused(name: str) -> None:
     for field in BODIES[name].model_fields:
         if (BODIES[name], field) != (TransformUpdateRequest, "cron_expression"):
             with pytest.raises(InvalidInputError, match=rf"^{name}: {field}: "):
@@ -235,14 +243,14 @@ def test_null_is_refused_where_it_means_nothing(name: str) -> None:
 
 
 @every_body
-def test_a_misspelt_field_is_refused(name: str) -> None:
+def test_misspelled_field_is_refused(name: str) -> None:
     asked = FUNCTIONS[name](**needed_by(name))
     body = {} if asked.body is None else asked.body.as_json()
     with pytest.raises(ValueError, match="misspelt"):
         BODIES[name].model_validate(body | {"misspelt": 1})
 
 
-def test_secrets_are_not_shown() -> None:
+def test_representations_contain_no_secret() -> None:
     requests: list[Request[Any]] = [
         elt_syncs.create(**ELT, elt_settings={"token": SECRET}),
         elt_syncs.update("y", elt_settings={"token": SECRET}),
@@ -255,7 +263,7 @@ def test_secrets_are_not_shown() -> None:
         assert SECRET not in repr(request)
 
 
-def test_settings_are_not_changed_behind_the_back_of_a_request() -> None:
+def test_request_has_a_copy_of_the_settings() -> None:
     mine = {"sheets": ["a"]}
     request = elt_syncs.update("y", elt_settings=mine)
     mine["sheets"].append("b")
@@ -271,7 +279,7 @@ def problem_with(check: Callable[[str], str], text: str) -> str | None:
 
 
 @given(st.text() | st.lists(st.text("0123456789*/,-LRHjan?#@ \u0663"), min_size=5, max_size=5).map(" ".join))
-def test_any_text_is_a_schedule_or_a_redirect_uri_or_is_not(text: str) -> None:
+def test_arbitrary_text_breaks_no_check(text: str) -> None:
     problem = problem_with(check_cron, text)
     assert problem is None or (re.search("cron expression", problem) and problem.isprintable())
     for uri in (text, f"https://{text}"):
@@ -279,7 +287,7 @@ def test_any_text_is_a_schedule_or_a_redirect_uri_or_is_not(text: str) -> None:
         assert problem is None or problem.startswith("must ")
 
 
-def test_every_query_parameter_has_its_rule() -> None:
+def test_each_query_parameter_has_a_rule() -> None:
     names = {
         query
         for function in FUNCTIONS.values()
@@ -290,7 +298,7 @@ def test_every_query_parameter_has_its_rule() -> None:
 
 def test_schedules_are_checked_by_a_library_loaded_on_first_use() -> None:
     program = "import sys, airflow_provider_datapipe.api.endpoints as e; print('croniter' in sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own program
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - program of this test
     assert answer.stdout.strip() == "False"
     assert orchestrations.create(name="n", cron_schedule="0 3 * * *").body is not None
     assert elt_stream_runs.list_("s").query == (("elt_stream_id", "s"),)

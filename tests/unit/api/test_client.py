@@ -1,4 +1,4 @@
-"""Both clients against real servers, and broken servers: the same answers and the same errors."""
+"""Blocking and asynchronous client with real and broken servers: same answers and same errors."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def settings_for(server: ScriptedServer, **changed: Any) -> Settings:
     return Settings(base_url=server.url, api_key=KEY, **{"retry": QUICK, **changed})
 
 
-def test_an_answer_is_typed_and_the_key_is_sent(send: Send) -> None:
+def test_response_is_typed_and_the_key_is_sent(send: Send) -> None:
     with ScriptedServer([Reply(body=RUN)]) as server:
         run = send(settings_for(server), elt_stream_runs.get("a/b?c"))
     assert run.id == "r1"
@@ -89,7 +89,7 @@ def test_an_answer_is_typed_and_the_key_is_sent(send: Send) -> None:
     assert seen.headers["x-api-key"] == KEY
 
 
-def test_both_clients_send_the_same() -> None:
+def test_both_clients_send_equal_requests() -> None:
     for request in (
         elt_stream_runs.get("r"),
         elt_streams.request_run("s"),
@@ -101,12 +101,12 @@ def test_both_clients_send_the_same() -> None:
                 send(settings_for(server), request)
             (seen,) = server.seen
             headers = {name.lower(): value for name, value in seen.headers.items()}
-            # These are about the line, not about the request.
+            # These headers concern the connection, not the request.
             sent.append((seen.method, seen.path, seen.body, {**headers, "host": "", "connection": ""}))
         assert sent[0] == sent[1]
 
 
-def test_an_answer_without_content_is_none(send: Send) -> None:
+def test_response_without_content_is_none(send: Send) -> None:
     with ScriptedServer([Reply(204, b"")]) as server:
         assert send(settings_for(server), elt_syncs.enable("y")) is None
     assert server.seen[0].method == "POST"
@@ -125,7 +125,7 @@ def test_an_answer_without_content_is_none(send: Send) -> None:
         (501, ServerError),
     ],
 )
-def test_a_refusal_is_an_error_of_its_own(send: Send, status: int, expected: type[ApiError]) -> None:
+def test_each_error_status_has_its_exception(send: Send, status: int, expected: type[ApiError]) -> None:
     body = {"error_code": "e", "message": f"no, not with {KEY}\n at all", "active_run_id": "r9"}
     with ScriptedServer([Reply(status, body)]) as server, pytest.raises(expected) as caught:
         send(settings_for(server), elt_streams.request_run("s"))
@@ -150,7 +150,7 @@ def test_an_undocumented_response_is_a_protocol_error(send: Send) -> None:
             assert len(str(caught.value)) < 600
 
 
-def test_a_read_is_sent_again_after_a_server_error(send: Send) -> None:
+def test_read_is_retried_after_a_server_error(send: Send) -> None:
     with ScriptedServer([Reply(502, b"<html>"), Reply(0), Reply(503), Reply(body=RUN)]) as server:
         assert send(settings_for(server), elt_stream_runs.get("r")).id == "r1"
     assert len(server.seen) == 4
@@ -167,13 +167,13 @@ def test_a_run_request_that_may_have_succeeded_is_not_repeated(send: Send, reply
     assert getattr(caught.value, "sent", True)
 
 
-def test_what_the_rate_limit_turned_away_is_sent_again(send: Send) -> None:
+def test_rate_limited_request_is_retried(send: Send) -> None:
     with ScriptedServer([Reply(429, headers={"retry-after": "0"}), Reply(body=REQUESTED)]) as server:
         assert send(settings_for(server), elt_streams.request_run("s")).status_url == REQUESTED["status_url"]
     assert len(server.seen) == 2
 
 
-def test_a_wait_longer_than_the_budget_is_not_begun(send: Send) -> None:
+def test_retry_after_beyond_the_budget_raises_at_once(send: Send) -> None:
     with (
         ScriptedServer([Reply(429, headers={"retry-after": "3600"})]) as server,
         pytest.raises(RateLimitError) as caught,
@@ -183,13 +183,13 @@ def test_a_wait_longer_than_the_budget_is_not_begun(send: Send) -> None:
     assert len(server.seen) == 1
 
 
-def test_no_answer_in_time_is_a_timeout(send: Send) -> None:
+def test_slow_response_is_a_timeout(send: Send) -> None:
     with ScriptedServer([Reply(delay=30)]) as server, pytest.raises(RequestTimeoutError) as caught:
         send(settings_for(server, timeout=0.2, retry=ONCE), elt_stream_runs.get("r"))
     assert caught.value.sent
 
 
-def test_nobody_there_is_said_with_the_address(send: Send) -> None:
+def test_refused_connection_raises_with_the_url(send: Send) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
@@ -217,7 +217,7 @@ def test_a_request_for_another_origin_is_rejected_unsent(send: Send) -> None:
     assert server.seen == []
 
 
-def test_pages_are_followed_in_both_spellings() -> None:
+def test_pages_follow_both_spellings_of_the_cursor() -> None:
     pages = [
         Reply(body={"data": [RUN | {"id": "1"}], "hasMore": True, "nextCursor": "a"}),
         Reply(body={"data": [RUN | {"id": "2"}], "has_more": True, "next_cursor": "b"}),
@@ -240,7 +240,7 @@ def test_pages_are_followed_in_both_spellings() -> None:
         assert asyncio.run(awaiting(settings_for(server))) == ["1", "2", "3"]
 
 
-def test_pages_can_be_bounded() -> None:
+def test_pages_stop_at_the_limit() -> None:
     page = {"data": [RUN, RUN], "hasMore": True}
     replies = [Reply(body=page | {"nextCursor": cursor}) for cursor in "abc"]
     with ScriptedServer(replies) as server, Client(settings_for(server)) as client:
@@ -250,7 +250,7 @@ def test_pages_can_be_bounded() -> None:
 
 
 @pytest.mark.parametrize("cursors", ["aa", "aba"])
-def test_cursors_that_repeat_end_the_list(cursors: str) -> None:
+def test_repeated_cursor_is_a_protocol_error(cursors: str) -> None:
     replies = [Reply(body={"data": [RUN], "hasMore": True, "nextCursor": cursor}) for cursor in cursors]
     with ScriptedServer(replies) as server, Client(settings_for(server)) as client:
         with pytest.raises(ProtocolError, match="never end"):
@@ -264,16 +264,16 @@ def test_cursors_that_repeat_end_the_list(cursors: str) -> None:
         ("", "must be a URL"),
         ("api.example.com", "must be a URL"),
         ("ftp://api.example.com", "must be a URL"),
-        ("https://u:p@api.example.com", "must not hold a user"),
-        ("https://api.example.com?x=1", "must not hold"),
+        ("https://u:p@api.example.com", "must not contain a user"),
+        ("https://api.example.com?x=1", "must not contain"),
         ("http://api.example.com", "Plain http"),
         ("http://[::1", "not a URL"),
-        ("https://api..example.com", "can't exist"),
-        (f"https://{'a' * 64}.example.com", "can't exist"),
-        ("https://api.example.com:65536", "can't exist"),
+        ("https://api..example.com", "invalid host or port"),
+        (f"https://{'a' * 64}.example.com", "invalid host or port"),
+        ("https://api.example.com:65536", "invalid host or port"),
     ],
 )
-def test_an_address_that_can_not_be_used_is_refused(url: str, problem: str) -> None:
+def test_invalid_base_url_is_refused(url: str, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         Settings(base_url=url, api_key=KEY)
 
@@ -308,20 +308,20 @@ def test_plain_http_is_refused_for_hosts_like_loopback(host: str) -> None:
         Settings(base_url=f"http://{host}/v1", api_key=KEY)
 
 
-def test_addresses_that_can_be_used() -> None:
+def test_valid_base_urls() -> None:
     for url in ("https://api.example.com/v1", "http://localhost:1", "http://127.0.0.1", "http://[::1]:9"):
         assert KEY not in repr(Settings(base_url=url, api_key=KEY))
     Settings(base_url="http://api.example.com", api_key=KEY, allow_plain_http=True)
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", "schlüssel"])
-def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str) -> None:
+def test_key_with_invalid_characters_is_refused_and_masked(key: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Settings(base_url="https://api.example.com", api_key=key)
     assert not key or key not in str(caught.value)
 
 
-def test_a_ca_bundle_that_is_not_there_is_said() -> None:
+def test_missing_ca_bundle_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere\.pem"):
         Client(Settings(base_url="https://api.example.com", api_key=KEY, ca_bundle="nowhere.pem"))
 
@@ -333,12 +333,12 @@ def test_an_invalid_proxy_is_rejected_without_its_password(proxy: str) -> None:
     assert "pw" not in repr(Settings(base_url="https://api.example.com", api_key=KEY, proxy="http://u:pw@proxy:3128"))
 
 
-def test_a_proxy_of_the_environment_that_is_not_http_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_proxy_with_another_scheme_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://user:pw@127.0.0.1:1")
-    with pytest.raises(ConfigurationError, match="no HTTP proxy") as caught:
+    with pytest.raises(ConfigurationError, match="is not an HTTP proxy") as caught:
         AsyncClient(Settings(base_url="https://api.example.com", api_key=KEY))
     assert "pw" not in str(caught.value)
-    # The local service is asked directly.
+    # A service on loopback is requested without a proxy.
     AsyncClient(Settings(base_url="http://127.0.0.1:1", api_key=KEY))
 
 
@@ -354,7 +354,7 @@ def writes(*parts: bytes) -> Answer:
 
 
 def repeats(first: bytes, more: bytes, pause: float = 0.0) -> Answer:
-    """Write some bytes again and again, for ever."""
+    """Send bytes repeatedly without an end."""
 
     def answer(connection: socket.socket, stopping: threading.Event) -> None:
         connection.sendall(first)
@@ -367,7 +367,7 @@ def repeats(first: bytes, more: bytes, pause: float = 0.0) -> Answer:
 def resets(first: bytes) -> Answer:
     def answer(connection: socket.socket, stopping: threading.Event) -> None:
         connection.sendall(first)
-        # The client has read what came before the reset.
+        # The client has received the bytes before the reset.
         stopping.wait(0.1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
@@ -383,7 +383,7 @@ def bomb(size: int) -> bytes:
 
 JSON_RUN = json.dumps(RUN).encode()
 PACKED_RUN = gzip.compress(JSON_RUN)
-#: A gzip header whose file name has no end.
+#: gzip header with an endless file name.
 GZIP_WITH_NAME = b"b\r\n\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\x03n\r\n"
 CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
 BOMB = bomb(256 * 1024 * 1024)
@@ -401,14 +401,14 @@ FAULTS: dict[str, tuple[Answer, type[DatapipeError], str]] = {
     "a packed body that ends early": (
         writes(head(PACKED, "content-length: 20"), gzip.compress(b"{}" * 99)[:20]),
         ProtocolError,
-        "can't be unpacked",
+        "cannot be decompressed",
     ),
     "slow body": (repeats(head("content-length: 100000"), b" ", 0.05), RequestTimeoutError, LATE),
     "endless body": (repeats(head(CHUNKED), CHUNK), ProtocolError, LARGE),
     "endless headers": (repeats(b"HTTP/1.1 200 OK\r\nx: ", b"y" * 65536), TransportError, LOST),
     "gzip bomb": (writes(head(PACKED, f"content-length: {len(BOMB)}"), BOMB), ProtocolError, LARGE),
-    "broken gzip": (writes(head(PACKED, "content-length: 4"), b"oops"), ProtocolError, "can't be unpacked"),
-    "an encoding that was not asked for": (
+    "broken gzip": (writes(head(PACKED, "content-length: 4"), b"oops"), ProtocolError, "cannot be decompressed"),
+    "an encoding that was not requested": (
         writes(head("content-encoding: zstd", "content-length: 4"), b"oops"),
         ProtocolError,
         "encoding 'zstd'",
@@ -418,7 +418,7 @@ FAULTS: dict[str, tuple[Answer, type[DatapipeError], str]] = {
     "body shorter than said": (writes(head("content-length: 1000"), b"{}"), TransportError, LOST),
     "closed at once": (writes(), TransportError, LOST),
     "no HTTP": (writes(b"SSH-2.0-OpenSSH_9.2\r\n"), TransportError, LOST),
-    "empty 200": (writes(head("content-length: 0")), ProtocolError, "does not say"),
+    "empty 200": (writes(head("content-length: 0")), ProtocolError, "does not match the interface"),
     "HTML": (
         writes(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>"),
         ProtocolError,
@@ -434,7 +434,7 @@ FAULTS: dict[str, tuple[Answer, type[DatapipeError], str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_has_one_defined_end(send: Send, fault: str) -> None:
+def test_each_fault_raises_one_defined_error(send: Send, fault: str) -> None:
     answer, expected, says = FAULTS[fault]
     with RawServer(answer) as server:
         settings = Settings(server.url, KEY, timeout=0.5, retry=ONCE, max_answer_bytes=1_000_000)
@@ -445,7 +445,7 @@ def test_a_fault_has_one_defined_end(send: Send, fault: str) -> None:
     assert "GET /elt_stream_runs/r" in str(error)
     assert server.url in str(error)
     assert len(str(error)) < 600
-    # No other library's traceback on top.
+    # The traceback contains no exception of another library.
     assert error.__cause__ is None
     assert error.__context__ is None or error.__suppress_context__
 
@@ -454,7 +454,7 @@ def test_a_fault_has_one_defined_end(send: Send, fault: str) -> None:
 @pytest.mark.parametrize(
     "fault", ["slow headers", "headers that trickle", "reset in the body", "body shorter than said", "closed at once"]
 )
-def test_a_lost_run_request_may_have_succeeded(send: Send, fault: str) -> None:
+def test_lost_run_request_is_not_retried(send: Send, fault: str) -> None:
     with RawServer(FAULTS[fault][0]) as server:
         settings = Settings(server.url, KEY, timeout=0.5, retry=RetryPolicy(budget=5, first_delay=0.01))
         with pytest.raises(TransportError) as caught:
@@ -471,7 +471,7 @@ def test_a_lost_run_request_may_have_succeeded(send: Send, fault: str) -> None:
     ],
     ids=["packed", "wrong content type"],
 )
-def test_unusual_answers_are_read(send: Send, lines: tuple[str, ...], body: bytes) -> None:
+def test_unusual_responses_are_accepted(send: Send, lines: tuple[str, ...], body: bytes) -> None:
     with RawServer(writes("\r\n".join(["HTTP/1.1 200 OK", *lines, "", ""]).encode(), body)) as server:
         assert send(Settings(server.url, KEY, retry=ONCE), elt_stream_runs.get("r")).id == "r1"
 
@@ -499,17 +499,17 @@ def test_unknown_certificate_authorities_are_rejected_at_once(send: Send, tmp_pa
         head("content-length: 2", f"content-encoding: {KEY}") + b"{}",
     ],
 )
-def test_a_key_that_comes_back_is_not_shown(send: Send, answer: bytes) -> None:
+def test_key_repeated_by_the_server_is_masked(send: Send, answer: bytes) -> None:
     with RawServer(writes(answer)) as server, pytest.raises(DatapipeError) as caught:
         send(Settings(server.url, KEY, retry=ONCE), elt_stream_runs.get("r"))
     assert KEY not in str(caught.value)
 
 
-def test_a_connection_that_is_not_made_was_not_sent(send: Send) -> None:
+def test_connect_timeout_means_that_nothing_was_sent(send: Send) -> None:
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
-        # The queue of connections is full from now on: nobody takes them out.
+        # The queue of the listening socket is full, because the test accepts no connection.
         waiting = [socket.socket() for _ in range(4)]
         for each in waiting:
             each.setblocking(False)
@@ -526,11 +526,11 @@ def test_a_connection_that_is_not_made_was_not_sent(send: Send) -> None:
     ("timeout", "connect_timeout", "limit"),
     [
         (60, 10, 10),
-        # Less than the whole, or nobody could say that nothing was sent.
+        # Less than the whole timeout, so that a connect timeout shows that nothing was sent.
         (10, 10, 9),
         (0.5, 10, 0.45),
     ],
 )
-def test_connecting_ends_before_the_attempt_does(timeout: float, connect_timeout: float, limit: float) -> None:
+def test_connect_limit_is_below_the_timeout(timeout: float, connect_timeout: float, limit: float) -> None:
     settings = Settings("http://127.0.0.1", KEY, timeout=timeout, connect_timeout=connect_timeout)
     assert settings.connect_limit == limit

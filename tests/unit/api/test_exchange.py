@@ -1,4 +1,4 @@
-"""Tests of the attempts of one request: what is sent, how responses are read, and the whole text of each error."""
+"""Attempts of one request: sent content, parsing of responses, and complete text of each error."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def refused(status: int, body: bytes, request: Request[Any] = RUN, reason: str =
     return caught.value
 
 
-# What is sent.
+# Sent requests.
 
 
 def test_a_read_has_url_and_headers() -> None:
@@ -117,7 +117,7 @@ def test_the_key_is_not_sent_to_another_origin() -> None:
 @pytest.mark.parametrize(
     ("date", "seconds"), [(DATE, SECONDS), (None, None), ("yesterday", None), ("Tue, 06 Jan 99999 00:00:10 GMT", None)]
 )
-def test_a_page_has_the_time_of_the_service(date: str | None, seconds: float | None) -> None:
+def test_page_contains_the_time_of_the_service(date: str | None, seconds: float | None) -> None:
     headers = {} if date is None else {"date": date}
     page = exchange(elt_stream_runs.list_("s")).received(
         ResponseHead(200, "", headers), b'{"data": [], "has_more": false}'
@@ -126,7 +126,7 @@ def test_a_page_has_the_time_of_the_service(date: str | None, seconds: float | N
     assert page.answered_at == seconds
 
 
-def test_no_content_has_any_text_but_a_page() -> None:
+def test_endpoint_without_content_accepts_any_text() -> None:
     for body in (b"", b"{}", b"null", b"  ", b"done", b"Deleted: the sync, and its streams"):
         for given in (head(204), head(content_type="application/json"), head(content_type="text/plain")):
             assert exchange(elt_syncs.enable("y")).received(given, body) is None
@@ -136,7 +136,7 @@ def test_no_content_has_any_text_but_a_page() -> None:
     ("body", "media_type"),
     [(b" \n<p>Log in", "text/plain"), (b"Log in", "text/HTML; charset=utf-8"), (b"\xff\xfe", "application/json")],
 )
-def test_a_page_in_place_of_no_content_is_an_error(body: bytes, media_type: str) -> None:
+def test_html_page_instead_of_no_content_is_an_error(body: bytes, media_type: str) -> None:
     with pytest.raises(ProtocolError, match="answered 200"):
         exchange(elt_syncs.enable("y")).received(head(200, content_type=media_type), body)
 
@@ -166,50 +166,52 @@ def test_an_undocumented_response_names_the_field(body: bytes, problem: str) -> 
     first, second = str(caught.value).splitlines()
     reported = f"text/x {'y' * 72}…"
     assert first.startswith(
-        f"GET /elt_stream_runs/r1 at {AT} answered 200 ({reported}) with something that the interface does not say: "
+        f"GET /elt_stream_runs/r1 at {AT} answered 200 ({reported}) with a body that does not match the interface: "
     )
-    assert f"does not say: {problem}" in first
+    assert f"does not match the interface: {problem}" in first
     assert first.endswith(".")
     assert second == f"Check that the host (base address) of {NAMED} is that of the management interface."
     assert KEY not in str(caught.value)
-    assert "http" not in first.partition("does not say: ")[2]
+    assert "http" not in first.partition("does not match the interface: ")[2]
 
 
-def test_a_response_without_a_content_type_is_named_so() -> None:
-    with pytest.raises(ProtocolError, match=r"answered 200 \(no content type\) with something"):
+def test_error_names_a_missing_content_type() -> None:
+    with pytest.raises(ProtocolError, match=r"answered 200 \(no content type\) with a body"):
         exchange().received(head(), b"{}")
 
 
-def test_a_problem_at_a_deep_place_has_its_path() -> None:
-    with pytest.raises(ProtocolError, match=r"does not say: data\.0\.id: Field required\."):
+def test_error_in_a_nested_field_has_its_path() -> None:
+    with pytest.raises(ProtocolError, match=r"does not match the interface: data\.0\.id: Field required\."):
         exchange(elt_stream_runs.list_("s")).received(head(), b'{"data": [{}], "has_more": false}')
 
 
 @pytest.mark.parametrize(("encoding", "is_read"), [("", True), (" GZIP ", True), ("identity", True), ("br", False)])
 def test_a_body_in_another_encoding_is_refused(encoding: str, *, is_read: bool) -> None:
     if is_read:
-        assert exchange().begun(head(content_encoding=encoding)).whole() == b""
+        assert exchange().open_body(head(content_encoding=encoding)).whole() == b""
         return
     with pytest.raises(ProtocolError) as caught:
-        exchange().begun(head(content_encoding=encoding))
+        exchange().open_body(head(content_encoding=encoding))
     assert str(caught.value) == (
-        f"GET /elt_stream_runs/r1 at {AT} answered in the encoding 'br', which was not asked for."
+        f"GET /elt_stream_runs/r1 at {AT} answered in the encoding 'br', which was not requested."
     )
 
 
 def test_a_body_beyond_the_limit_is_not_read() -> None:
-    reader = exchange(max_answer_bytes=3).begun(head())
+    reader = exchange(max_answer_bytes=3).open_body(head())
     reader.feed(b"123")
     with pytest.raises(TooLarge):
         reader.feed(b"4")
 
 
-def test_the_texts_about_bodies_that_can_not_be_read() -> None:
+def test_messages_about_unreadable_bodies() -> None:
     attempts = exchange(max_answer_bytes=5_000)
-    assert str(attempts.unfit(TooLarge())) == (
-        f"GET /elt_stream_runs/r1 at {AT} answered more than 5,000 bytes; the rest was not read."
+    assert str(attempts.body_error(TooLarge())) == (
+        f"GET /elt_stream_runs/r1 at {AT} returned more than 5,000 bytes; the rest was not read."
     )
-    assert str(attempts.unfit(Unreadable())) == (f"GET /elt_stream_runs/r1 at {AT} answered what can't be unpacked.")
+    assert str(attempts.body_error(Unreadable())) == (
+        f"GET /elt_stream_runs/r1 at {AT} returned a body that cannot be decompressed."
+    )
 
 
 # Refusals.
@@ -274,7 +276,7 @@ def test_a_conflict_names_the_active_run() -> None:
         assert refused(409, body, START).active_run_id is None
 
 
-def test_retry_after_is_read() -> None:
+def test_retry_after_is_parsed() -> None:
     assert refused(429, b"", retry_after="120").retry_after == 120
     assert refused(429, b"").retry_after is None
     later = time.time() + 1_000
@@ -300,7 +302,7 @@ def test_the_key_and_secrets_of_the_request_are_masked(request_: Request[Any]) -
 
 
 @pytest.mark.parametrize(("key", "mask"), [("k-1", None), (KEY, Mask((KEY, "proxy-password")))])
-def test_short_keys_and_secrets_beside_the_key_are_masked(key: str, mask: Mask | None) -> None:
+def test_short_keys_and_further_secrets_are_masked(key: str, mask: Mask | None) -> None:
     settings = Settings(base_url=BASE, api_key=key, retry=RetryPolicy(budget=0))
     message = f"the key {key} is wrong, proxy-password"
     with pytest.raises(ApiError, match=r"request: the key \*\*\* is wrong, ") as caught:
@@ -323,7 +325,7 @@ def lost(
     ("failure", "how"),
     [
         (lost(timed_out=True), "within 7.5 s"),
-        (lost(timed_out=True, sent=False), "in time: there is no connection"),
+        (lost(timed_out=True, sent=False), "in time: no connection was established"),
         (lost(reason="closed by\nthe peer"), "(closed by the peer)"),
         (lost(), "(OSError)"),
         (lost(reason=f"http://user:secret@proxy and {KEY}", sent=False), "(http://***@proxy and ***)"),
@@ -331,7 +333,7 @@ def lost(
 )
 def test_a_lost_response_has_cause_and_hint(failure: TransportFailure, how: str) -> None:
     with pytest.raises(TransportError) as caught:
-        exchange(timeout=7.5).ended(failure)
+        exchange(timeout=7.5).transport_failed(failure)
     assert str(caught.value) == (
         f"GET /elt_stream_runs/r1 got no answer from {AT} {how}.\n"
         f"Check the host (base address) of {NAMED}, and that the service is up."
@@ -349,7 +351,7 @@ def test_an_untrusted_certificate_names_the_setting(chain: str) -> None:
         error = OSError("connect")
         setattr(error, f"__{chain}__", certificate)
     with pytest.raises(ConfigurationError) as caught:
-        exchange().ended(lost(error))
+        exchange().transport_failed(lost(error))
     assert str(caught.value) == (
         f"{AT} shows a certificate that is not trusted (self-signed certificate).\nIf it is the right server, set "
         f"ca_bundle of {NAMED} to the certificate of its authority."
@@ -361,7 +363,7 @@ def test_an_untrusted_certificate_names_the_setting(chain: str) -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Return the time of the exchange in seconds, which a test can change; without jitter."""
+    """Return the clock of the exchange, which tests can set. Delays have no jitter."""
     now = [1_000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(random, "random", lambda: 1.0)
@@ -375,7 +377,7 @@ def test_a_failed_read_is_retried_within_the_budget(clock: list[float], caplog: 
     assert attempts.received(head(503, f"broken, {KEY}"), b"") == RetryAfter(2.0)
     attempts.attempt()
     clock[0] += 6
-    assert attempts.ended(lost()) == RetryAfter(4.0)
+    assert attempts.transport_failed(lost()) == RetryAfter(4.0)
     attempts.attempt()
     with pytest.raises(ServerError):
         attempts.received(head(503), b"")
@@ -401,13 +403,13 @@ def test_a_success_after_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -
 def test_a_run_request_that_was_not_sent_is_retried() -> None:
     attempts = exchange(START, retry=RetryPolicy(budget=100))
     attempts.attempt()
-    assert isinstance(attempts.ended(lost(sent=False)), RetryAfter)
+    assert isinstance(attempts.transport_failed(lost(sent=False)), RetryAfter)
     attempts.attempt()
     with pytest.raises(TransportError):
-        attempts.ended(lost())
+        attempts.transport_failed(lost())
 
 
-def test_a_request_that_is_sent_once_is_not_retried() -> None:
+def test_request_with_once_is_not_retried() -> None:
     request = Request(RUN.endpoint, RUN.path, once=True)
     attempts = exchange(request, retry=RetryPolicy(budget=100))
     attempts.attempt()

@@ -1,4 +1,4 @@
-"""Tests of the mask: which forms of a secret are masked in text and JSON, and what stays as it is."""
+"""Masking of secrets: masked forms in text and JSON, and text that stays unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def base64_of(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-#: The words of these forms are masked, and no others.
+#: Forms of the secret in text. Only these words are masked.
 FORMS = {
     "hexadecimal": SECRET.encode().hex(),
     "hexadecimal, upper case": SECRET.encode().hex().upper(),
@@ -36,17 +36,17 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_form_is_masked_and_other_words_stay(form: str) -> None:
+def test_each_form_is_masked_and_other_words_are_not(form: str) -> None:
     assert MASK.in_text(f"{OTHER} {FORMS[form]}\n{OTHER}") == f"{OTHER} ***\n{OTHER}"
 
 
 @pytest.mark.parametrize("for_urls", [False, True])
 @pytest.mark.parametrize(
     ("prefix", "masked"),
-    # Characters that depend on the text around the secret, too, remain.
+    # Base64 characters that also depend on the surrounding text are not masked.
     [("", "***IGFuZCBtb3Jl"), ("x", "eG***SBhbmQgbW9yZQ=="), ("x:", "eDp***kgYW5kIG1vcmU=")],
 )
-def test_base64_is_masked_at_each_place(prefix: str, masked: str, *, for_urls: bool) -> None:
+def test_base64_is_masked_at_each_offset(prefix: str, masked: str, *, for_urls: bool) -> None:
     secret = "canary>>>???key"
     written = base64_of(f"{prefix}{secret} and more")
     if for_urls:
@@ -66,7 +66,7 @@ def test_text_without_the_secret_stays() -> None:
     assert Mask(("",)).in_text(text) == text
 
 
-def test_of_two_secrets_the_longer_one_is_masked_first() -> None:
+def test_longer_secret_is_masked_first() -> None:
     assert Mask(("password", "password-2")).in_text("password-2 and password") == "*** and ***"
 
 

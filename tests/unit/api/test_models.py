@@ -50,27 +50,27 @@ RUN = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2024-
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
 @settings(max_examples=scaled(25))
 @given(st.data())
-def test_what_fits_the_interface_is_read_and_kept(model: type[Answer], data: st.DataObject) -> None:
+def test_answers_round_trip_without_loss(model: type[Answer], data: st.DataObject) -> None:
     sent = data.draw(objects(model))
     answer = TypeAdapter(model).validate_json(json.dumps(sent))
     assert answer.model_dump(mode="json", by_alias=True, exclude_unset=True) == sent
 
 
-def test_the_answers_of_all_endpoints_are_among_those() -> None:
+def test_answers_of_all_endpoints_are_tested() -> None:
     assert {endpoint.answer for endpoint in ENDPOINTS.values()} - {type(None)} <= set(ANSWERS)
 
 
 def is_closed(annotation: Any) -> bool:
-    """Return True if a value that an enum does not know would be refused."""
+    """Return True if a value outside the enum would be refused."""
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return True
     kinds = get_args(annotation)
-    # A union with text takes what its enum does not.
+    # A union with str accepts values outside its enum.
     return any(is_closed(kind) for kind in kinds if str not in kinds or get_args(kind))
 
 
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
-def test_no_enum_of_an_answer_is_closed(model: type[Answer]) -> None:
+def test_enums_of_answers_accept_unknown_values(model: type[Answer]) -> None:
     assert [name for name, field in fields_of(model) if is_closed(field.annotation)] == []
 
 
@@ -85,7 +85,7 @@ def test_known_enum_values_become_members_and_others_stay_text(status: str) -> N
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
 @settings(max_examples=scaled(5))
 @given(st.data())
-def test_fields_that_are_absent_are_none(model: type[Answer], data: st.DataObject) -> None:
+def test_absent_optional_fields_are_none(model: type[Answer], data: st.DataObject) -> None:
     required = {
         field.serialization_alias or field.alias or name for name, field in fields_of(model) if field.is_required()
     }
@@ -100,7 +100,7 @@ def test_fields_that_are_absent_are_none(model: type[Answer], data: st.DataObjec
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2024-03-20", "09:00:00", "2024-13-20T09:00:00Z", "P1D"])
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match=r"ISO 8601|time of day|DateTime"):
         EltStreamRun.model_validate(RUN | {"started_at": text})
 
@@ -114,19 +114,19 @@ def test_a_time_that_is_none_is_refused(text: str) -> None:
         ("2024-03-20T09:00:00", "2024-03-20T09:00:00.000Z"),
     ],
 )
-def test_times_are_written_in_the_form_of_the_interface(text: str, expected: str) -> None:
+def test_times_are_formatted_like_in_the_interface(text: str, expected: str) -> None:
     time = parse_timestamp(text)
     assert isinstance(time, pendulum.DateTime)
     assert format_timestamp(time) == expected
 
 
 @pytest.mark.parametrize("name", ["weld_tag", "service_tag", "serviceTag"])
-def test_the_tag_of_a_reference_is_read_under_each_of_its_names(name: str) -> None:
+def test_tag_of_a_reference_has_several_field_names(name: str) -> None:
     reference = Reference.model_validate({name: "raw.a.b", "type": "raw_view", "dw_item_id": "a.b"})
     assert reference.tag == "raw.a.b"
 
 
-def test_settings_are_not_shown() -> None:
+def test_representation_hides_settings() -> None:
     sent = {
         "id": "s",
         "enabled": True,

@@ -26,7 +26,8 @@ from airflow_provider_datapipe.runs.batch_wait import wait_for_some
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.polling.run_poller import RunPoller
 from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
-from tests.support.many_runs import Asked, ManyRuns, ManyRunsServer, Said
+from tests.support.many_runs import ManyRuns, ManyRunsServer, ReceivedRequest
+from tests.support.scripted_server import Reply
 from tests.unit.runs.many_waits import many, references
 
 REQUEST = elt_stream_runs.get("y.s0")
@@ -53,7 +54,7 @@ async def send_many(settings: Settings, count: int) -> None:
         await asyncio.gather(*(client.send(REQUEST) for _ in range(count)))
 
 
-def duration(asked: list[Asked]) -> float:
+def duration(asked: list[ReceivedRequest]) -> float:
     """Return the seconds from the first to the last request. A new connection delays the first one a little."""
     return asked[-1].at - asked[0].at
 
@@ -97,7 +98,7 @@ def test_the_wait_for_a_permit_is_not_part_of_the_retry_budget(server: ManyRunsS
     settings = settings_for(server, 2, retry=RetryPolicy(budget=0.3, first_delay=0.01))
     with Client(settings) as client:
         client.send(REQUEST)
-        server.runs.fault = lambda path, now: Said(503) if server.runs.count() == 2 else None
+        server.runs.fault = lambda path, now: Reply(503) if server.runs.count() == 2 else None
         if blocking:
             client.send(REQUEST)
         else:
@@ -124,7 +125,7 @@ def test_canceled_requests_use_up_no_permits(server: ManyRunsServer) -> None:
 @pytest.mark.parametrize("blocking", [True, False])
 def test_a_429_halves_the_rate(server: ManyRunsServer, *, blocking: bool) -> None:
     settings = settings_for(server, 20, retry=RetryPolicy(budget=0))
-    server.runs.fault = lambda path, now: Said(429) if server.runs.count() == 1 else None
+    server.runs.fault = lambda path, now: Reply(429) if server.runs.count() == 1 else None
     with Client(settings) as client, suppress(DatapipeError):
         client.send(REQUEST) if blocking else asyncio.run(send_many(settings, 1))
     asyncio.run(send_many(settings, 4))

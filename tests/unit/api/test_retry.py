@@ -19,9 +19,9 @@ from airflow_provider_datapipe.api.retry import (
     LONGEST_RETRY_AFTER,
     RetryPolicy,
     delay_before,
-    honored,
     may_send_again,
     parse_retry_after,
+    requested_delay,
 )
 
 NEVER: set[Repeat] = set()
@@ -31,13 +31,13 @@ SAFE = {Repeat.READ, Repeat.IDEMPOTENT}
 @pytest.mark.parametrize(
     ("error", "repeated"),
     [
-        # May have been carried out.
+        # The service may have executed the request.
         (TransportError("", sent=True), SAFE),
         *((ServerError("", status=status), SAFE) for status in (500, 502, 503, 504, 507)),
-        # Certainly not carried out.
+        # The service has not executed the request.
         (TransportError("", sent=False), set(Repeat)),
         (RateLimitError("", status=429), set(Repeat)),
-        # Another attempt changes nothing.
+        # Another attempt would have the same result.
         (ServerError("", status=501), NEVER),
         (ConflictError("", status=409), NEVER),
         (NotFoundError("", status=404), NEVER),
@@ -46,7 +46,7 @@ SAFE = {Repeat.READ, Repeat.IDEMPOTENT}
     ],
     ids=lambda value: f"{type(value).__name__} {getattr(value, 'status', '')}" if isinstance(value, Exception) else "",
 )
-def test_only_what_is_safe_is_sent_again(error: DatapipeError, repeated: set[Repeat]) -> None:
+def test_only_safe_requests_are_retried(error: DatapipeError, repeated: set[Repeat]) -> None:
     assert {repeat for repeat in Repeat if may_send_again(error, repeat)} == repeated
 
 
@@ -56,7 +56,7 @@ def test_only_what_is_safe_is_sent_again(error: DatapipeError, repeated: set[Rep
     jitter=st.floats(0, 1),
     retry_after=st.none() | st.floats(0, 1e9),
 )
-def test_the_budget_holds_and_the_service_is_never_asked_early(
+def test_delays_respect_budget_and_retry_after(
     attempt: int, elapsed: float, jitter: float, retry_after: float | None
 ) -> None:
     policy = RetryPolicy(budget=60, first_delay=0.5, longest_delay=20)
@@ -69,11 +69,11 @@ def test_the_budget_holds_and_the_service_is_never_asked_early(
     if retry_after is None:
         assert 0.25 <= delay <= 20
     else:
-        # A Retry-After of 0 is no reason for a loop without pauses.
+        # A Retry-After of 0 must not cause a loop without pauses.
         assert max(retry_after, 0.25) <= delay <= max(retry_after + 0.5, 20)
 
 
-def test_delays_grow() -> None:
+def test_delays_double_up_to_the_longest_delay() -> None:
     policy = RetryPolicy(budget=1000, first_delay=1, longest_delay=8)
     error = TransportError("", sent=False)
     delays = [delay_before(n, error, elapsed=0, policy=policy, jitter=1) for n in range(1, 7)]
@@ -100,7 +100,7 @@ def test_delays_grow() -> None:
         ("Thu, 99 Jan 1970 00:00:01 GMT", None),
     ],
 )
-def test_retry_after(header: str | None, expected: float | None) -> None:
+def test_parsing_of_retry_after(header: str | None, expected: float | None) -> None:
     assert parse_retry_after(header, now=60) == expected
 
 
@@ -111,12 +111,12 @@ def test_a_retry_after_in_unix_seconds(after: int, expected: float | None) -> No
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, None), (0, 0), (299, 299), (3600, LONGEST_RETRY_AFTER)])
-def test_the_longest_pause_that_is_honored(asked: float | None, expected: float | None) -> None:
-    assert honored(RateLimitError("slow down", status=429, retry_after=asked)) == expected
-    assert honored(TransportError("", sent=False)) is None
+def test_retry_after_is_honored_up_to_a_limit(asked: float | None, expected: float | None) -> None:
+    assert requested_delay(RateLimitError("slow down", status=429, retry_after=asked)) == expected
+    assert requested_delay(TransportError("", sent=False)) is None
 
 
 @given(st.text())
-def test_no_retry_after_breaks_the_client(header: str) -> None:
+def test_arbitrary_retry_after_is_never_negative(header: str) -> None:
     delay = parse_retry_after(header, now=0)
     assert delay is None or delay >= 0

@@ -1,4 +1,4 @@
-"""Tests of the settings of a connection."""
+"""Settings of a connection."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def test_address_of_a_proxy_is_accepted(address: str) -> None:
         "http://[::1",
     ],
 )
-def test_other_address_is_no_proxy(address: str) -> None:
+def test_invalid_proxy_address_is_refused(address: str) -> None:
     assert not is_proxy(address)

@@ -25,7 +25,7 @@ LISTING = elt_stream_runs.list_("s")
         ),
     ],
 )
-def test_a_status_url_is_a_page_of_the_list(url: str, origin: str | None) -> None:
+def test_status_url_becomes_a_list_request(url: str, origin: str | None) -> None:
     request = status_request(url, LISTING)
     assert request.path == "/elt_stream_runs"
     assert dict(request.query) == {
@@ -46,26 +46,26 @@ def test_all_parameters_of_a_status_url_are_kept() -> None:
 
 
 @pytest.mark.parametrize("origin", ["https://api.example.com:0", "//api.example.com", "https://"])
-def test_an_origin_that_can_not_exist_is_refused(origin: str) -> None:
+def test_invalid_origin_is_refused(origin: str) -> None:
     with pytest.raises(ProtocolError):
         status_request(f"{origin}/elt_stream_runs?limit=1", LISTING)
 
 
 @pytest.mark.parametrize("url", ["", "/", "/elt_streams?x=1", "https://evil.example/collect", "//[", "?" + "&a=1" * 99])
-def test_anything_else_is_refused(url: str) -> None:
-    with pytest.raises(ProtocolError, match="is no status URL"):
+def test_other_urls_are_refused(url: str) -> None:
+    with pytest.raises(ProtocolError, match="is not a status URL"):
         status_request(url, LISTING)
 
 
 @given(st.none() | st.text(min_size=1))
-def test_a_made_status_url_reads_back(run_id: str | None) -> None:
+def test_created_status_url_is_parsed_back(run_id: str | None) -> None:
     query = dict(status_request(status_url_after(LISTING, run_id), LISTING).query)
     assert query.get("starting_after") == run_id
     assert (query["sort_direction"], query["limit"]) == ("asc", "1")
 
 
 @given(st.text())
-def test_no_text_breaks_the_client(url: str) -> None:
+def test_arbitrary_text_is_parsed_or_refused(url: str) -> None:
     with contextlib.suppress(ProtocolError):
         assert status_request(url, LISTING).path == "/elt_stream_runs"
 

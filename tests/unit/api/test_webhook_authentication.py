@@ -1,4 +1,4 @@
-"""Authentication of webhook requests, and secrets that never appear."""
+"""Authentication of webhook requests, and protection of its secrets."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_headers_authenticate_a_request(made: Authentication, headers: dict[str,
     assert made.headers(BODY) == headers
 
 
-def test_hmac_is_what_openssl_makes() -> None:
+def test_hmac_equals_that_of_openssl() -> None:
     (value,) = make("hmac", secret=SECRET, header="X-Signature").headers(BODY).values()
-    made = subprocess.run(  # noqa: S603 - our own command
-        ["openssl", "dgst", "-sha256", "-hmac", SECRET, "-r"],  # noqa: S607
+    made = subprocess.run(  # noqa: S603 - fixed command
+        ["openssl", "dgst", "-sha256", "-hmac", SECRET, "-r"],  # noqa: S607 - openssl from PATH
         input=BODY,
         capture_output=True,
         check=True,
@@ -47,30 +47,30 @@ def test_hmac_is_what_openssl_makes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"method": "digest"}, "must be one of none, basic, token, hmac"),
-        ({"method": "none", "secret": SECRET}, "set how it is used"),
-        ({"method": "none", "username": "ann"}, "a login, which"),
-        ({"method": "none", "header": "X-A"}, "a header, which"),
-        ({"method": "basic", "secret": SECRET}, "needs a login"),
+        ({"method": "none", "secret": SECRET}, "set another authentication"),
+        ({"method": "none", "username": "ann"}, "uses no login"),
+        ({"method": "none", "header": "X-A"}, "uses no header"),
+        ({"method": "basic", "secret": SECRET}, "requires a login"),
         ({"method": "basic", "secret": SECRET, "username": "a:b"}, "without a colon"),
-        ({"method": "basic", "username": "ann"}, "needs a secret"),
-        ({"method": "token", "header": "X-A"}, "needs a secret"),
-        ({"method": "token", "secret": SECRET}, "name of a header"),
-        ({"method": "token", "secret": SECRET, "header": "a b"}, "name of a header"),
-        ({"method": "token", "secret": SECRET, "header": "X-A\r\nX-B"}, "name of a header"),
-        ({"method": "token", "secret": SECRET, "header": "Content-Type"}, "name of a header"),
-        ({"method": "token", "secret": f"{SECRET}\r\nX-B: 1", "header": "X-A"}, "does not fit into a header"),
-        ({"method": "token", "secret": f" {SECRET}", "header": "X-A"}, "no space at the ends"),
+        ({"method": "basic", "username": "ann"}, "requires a secret"),
+        ({"method": "token", "header": "X-A"}, "requires a secret"),
+        ({"method": "token", "secret": SECRET}, "name of a custom header"),
+        ({"method": "token", "secret": SECRET, "header": "a b"}, "name of a custom header"),
+        ({"method": "token", "secret": SECRET, "header": "X-A\r\nX-B"}, "name of a custom header"),
+        ({"method": "token", "secret": SECRET, "header": "Content-Type"}, "name of a custom header"),
+        ({"method": "token", "secret": f"{SECRET}\r\nX-B: 1", "header": "X-A"}, "must consist of printable ASCII"),
+        ({"method": "token", "secret": f" {SECRET}", "header": "X-A"}, "without leading or trailing spaces"),
         ({"method": "token", "secret": f"{SECRET}ü", "header": "X-A"}, "ASCII"),
-        ({"method": "hmac", "secret": SECRET}, "name of a header"),
-        ({"method": "hmac", "header": "X-A"}, "needs a secret"),
-        ({"method": "hmac", "header": "X-A", "secret": SECRET, "username": "ann"}, "a login, which"),
+        ({"method": "hmac", "secret": SECRET}, "name of a custom header"),
+        ({"method": "hmac", "header": "X-A"}, "requires a secret"),
+        ({"method": "hmac", "header": "X-A", "secret": SECRET, "username": "ann"}, "uses no login"),
     ],
 )
-def test_what_does_not_go_together_is_explained(fields: dict[str, str], said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said) as refusal:
+def test_contradictory_settings_are_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as refusal:
         make(**fields)
     assert SECRET not in str(refusal.value)
 
@@ -83,6 +83,6 @@ def test_what_does_not_go_together_is_explained(fields: dict[str, str], said: st
         make("hmac", secret=SECRET, header="X-A"),
     ],
 )
-def test_no_secret_is_shown(made: Authentication) -> None:
+def test_representation_contains_no_secret(made: Authentication) -> None:
     assert SECRET not in repr(made)
     assert SECRET in made.secrets

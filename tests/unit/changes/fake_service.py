@@ -1,4 +1,4 @@
-"""Fake of the service with one resource that has a schedule, builders of models, and a runner of flows."""
+"""Fake service with one resource that has a schedule, builders of models, and a runner of flows."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def reverse_etl_run(status: str) -> ReverseEtlSyncRun:
     return ReverseEtlSyncRun.model_validate(fields)
 
 
-def run(steps: Flow[T], **answers: list[Any]) -> tuple[T, ModelService]:
-    """Return the result of a flow, and the service that answered its requests."""
+def run(flow: Flow[T], **answers: list[Any]) -> tuple[T, ModelService]:
+    """Run a flow. Return its result and the service that answered its requests."""
     service = ModelService(**answers)
-    result = run_blocking(steps, service.send, service.sleep)
+    result = run_blocking(flow, service.send, service.sleep)
     assert json.loads(json.dumps(result)) == result
     return result, service
 
@@ -109,36 +109,36 @@ def body_of(request: Request[Any]) -> dict[str, Any]:
 
 
 class KilledError(BaseException):
-    """The end of the process."""
+    """End of the process."""
 
 
 class Service:
     """
-    A service with one resource, which it changes as the real one does.
+    Service with one resource, which requests change like in the real service.
 
-    :param fail_at: which of its requests fails, from 1.
-    :param failure: how; ``lost`` and ``killed`` requests are carried out, ``down`` is the end of the service.
+    :param fail_at: number of the request that fails, from 1.
+    :param failure: kind of failure. ``lost`` and ``killed`` requests are executed. ``down`` fails all further requests.
     """
 
     def __init__(self, kind: str, *, fail_at: int = 0, failure: str = "", **more: Any) -> None:
         self.kind = kind
-        self.thing = copy.deepcopy(DEFAULTS[kind] | more)
-        self.streams = self.thing.pop("streams", {})
+        self.resource = copy.deepcopy(DEFAULTS[kind] | more)
+        self.streams = self.resource.pop("streams", {})
         self.asked: list[str] = []
         self.requests: list[Request[Any]] = []
         self.fail_at, self.failure = fail_at, failure
         self.shows_schedule = True
-        #: After how many polls its run is over.
+        #: Number of polls until the run has ended.
         self.going = 0
         self.paused = 0.0
         self.schedules_over_time: list[tuple[Any, ...]] = []
 
     @property
     def state(self) -> Any:
-        return copy.deepcopy((self.thing, self.streams))
+        return copy.deepcopy((self.resource, self.streams))
 
     def fail(self, fail_at: int, failure: str) -> None:
-        """Let a request from now on fail."""
+        """Let one of the next requests fail."""
         self.asked.clear()
         self.fail_at, self.failure = fail_at, failure
 
@@ -154,9 +154,11 @@ class Service:
                 raise REFUSED
             case "killed before":
                 raise KilledError
-        answer = self.carry_out(request)
+        answer = self.execute(request)
         if self.kind == "elt_sync":
-            self.schedules_over_time.append((self.thing["orchestration_workflow_id"], self.thing["sync_interval"]))
+            self.schedules_over_time.append(
+                (self.resource["orchestration_workflow_id"], self.resource["sync_interval"])
+            )
         match failure:
             case "lost":
                 raise LOST
@@ -167,8 +169,8 @@ class Service:
     def sleep(self, seconds: float) -> None:
         self.paused += seconds
 
-    def carry_out(self, request: Request[Any]) -> Any:
-        name, body, thing = request.endpoint.name, body_of(request), self.thing
+    def execute(self, request: Request[Any]) -> Any:
+        name, body, resource = request.endpoint.name, body_of(request), self.resource
         match name.partition(".")[2]:
             case "list" if name == "elt_streams.list":
                 return page(*(self._stream(each) for each in self.streams))
@@ -181,28 +183,28 @@ class Service:
                 self.streams[stream_id] = body["sync_interval"]
                 return self._stream(stream_id)
             case "enable" | "activate" | "disable" | "deactivate" as how:
-                thing["enabled"] = how in ("enable", "activate")
+                resource["enabled"] = how in ("enable", "activate")
                 return None
             case "attach_orchestration":
-                thing |= body
+                resource |= body
             case "detach_orchestration":
-                thing["orchestration_workflow_id"] = None
+                resource["orchestration_workflow_id"] = None
                 if request.query:
-                    assert thing["materialization"] == "table", "only tables have schedules"
-                    thing["cron_expression"] = dict(request.query)["cron_expression"]
+                    assert resource["materialization"] == "table", "only tables have schedules"
+                    resource["cron_expression"] = dict(request.query)["cron_expression"]
             case "update":
                 if self.kind == "reverse_etl_sync":
-                    if thing["enabled"] or self.going > 0:
+                    if resource["enabled"] or self.going > 0:
                         raise InvalidRequestError("still active", status=400)
-                    # The whole schedule.
-                    thing |= {"sync_interval": None, "orchestration_workflow_id": None}
-                thing |= body
+                    # An update replaces the whole schedule.
+                    resource |= {"sync_interval": None, "orchestration_workflow_id": None}
+                resource |= body
             case other:
                 assert other == "get"
         return self.answer()
 
     def answer(self) -> Any:
-        shown = dict(self.thing)
+        shown = dict(self.resource)
         if not self.shows_schedule:
             del shown["cron_schedule"]
         if self.kind == "transform":

@@ -1,4 +1,4 @@
-"""Checks of rows, side by side with Airflow's SQL check operators."""
+"""Checks of rows, compared with Airflow's SQL check operators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from airflow_provider_datapipe.resources.checks import (
 )
 
 SQL = "SELECT 1 FROM {{raw.a.b}}"
-#: Words that are no number to Python.
+#: Text that Python cannot parse as a number.
 WORDS = st.sampled_from(["x", "", "True", "no number", "1,5"])
 NUMBERS = st.one_of(st.integers(-3, 3), st.sampled_from([0.0, 0.5, -1.5, 1e9, 95.0, 100.0, 105.0]))
 VALUES = st.one_of(NUMBERS, WORDS, st.booleans(), st.none())
@@ -40,7 +40,7 @@ ROWS = st.lists(VALUES, max_size=3)
 
 
 class Rows:
-    """A database that answers every query with the row that belongs to it."""
+    """Database with one row for each query."""
 
     def __init__(self, rows: Mapping[Any, list[Any] | None]) -> None:
         self._rows = rows
@@ -49,11 +49,11 @@ class Rows:
         return self._rows[sql]
 
 
-def passes_theirs(operator: Any, rows: Mapping[Any, list[Any] | None]) -> bool:
+def passes_in_airflow(operator: Any, rows: Mapping[Any, list[Any] | None]) -> bool:
     operator.get_db_hook = lambda: Rows(rows)
     try:
         operator.execute({})
-    # What their comparison can't compare is an error of Python there: the task fails all the same.
+    # Airflow's operators raise Python errors for values that they cannot compare, so the task fails, too.
     except (AirflowException, TypeError, IndexError):
         return False
     return True
@@ -69,17 +69,17 @@ def results(rows: Mapping[str, list[Any] | None]) -> Any:
     }
 
 
-def passes_ours(operator: Any, rows: Mapping[str, list[Any] | None]) -> bool:
-    result, error = operator._judge(results(rows))
+def passes(operator: Any, rows: Mapping[str, list[Any] | None]) -> bool:
+    result, error = operator._evaluate(results(rows))
     assert result["passed"] == (error is None)
     assert error is None or isinstance(error, CheckFailedError)
     return error is None
 
 
 @given(ROWS)
-def test_truth_is_what_airflow_takes_for_it(row: list[Any]) -> None:
-    theirs = passes_theirs(SQLCheckOperator(task_id="t", sql=SQL, conn_id="c"), {SQL: row or None})
-    assert passes_ours(DatapipeCheckOperator(task_id="t", sql_template=SQL), {"sql_template": row}) == theirs
+def test_truth_of_values_is_that_of_airflow(row: list[Any]) -> None:
+    theirs = passes_in_airflow(SQLCheckOperator(task_id="t", sql=SQL, conn_id="c"), {SQL: row or None})
+    assert passes(DatapipeCheckOperator(task_id="t", sql_template=SQL), {"sql_template": row}) == theirs
 
 
 @given(ROWS, st.one_of(NUMBERS, WORDS), st.one_of(st.none(), st.sampled_from([0.0, 0.05, 1.0])))
@@ -87,26 +87,26 @@ def test_truth_is_what_airflow_takes_for_it(row: list[Any]) -> None:
 @example([94], 100, 0.05)
 @example([-105], -100, 0.05)
 @example(["x"], "x", None)
-def test_values_are_compared_as_airflow_does(row: list[Any], wanted: Any, tolerance: float | None) -> None:
+def test_value_check_equals_that_of_airflow(row: list[Any], wanted: Any, tolerance: float | None) -> None:
     theirs = SQLValueCheckOperator(task_id="t", sql=SQL, conn_id="c", pass_value=wanted, tolerance=tolerance)
     ours = DatapipeValueCheckOperator(task_id="t", sql_template=SQL, pass_value=wanted, tolerance=tolerance)
-    assert passes_ours(ours, {"sql_template": row}) == passes_theirs(theirs, {SQL: row or None})
+    assert passes(ours, {"sql_template": row}) == passes_in_airflow(theirs, {SQL: row or None})
 
 
 @given(st.lists(st.one_of(NUMBERS, st.none()), max_size=2), NUMBERS, NUMBERS, st.booleans())
 @example([2], 2, 2, False)
 @example([2], 2, 2, True)
-def test_thresholds_are_compared_as_airflow_does(row: list[Any], least: float, most: float, by_query: bool) -> None:
+def test_threshold_check_equals_that_of_airflow(row: list[Any], least: float, most: float, by_query: bool) -> None:
     low, high = ("SELECT low", "SELECT high") if by_query else (least, most)
     theirs = SQLThresholdCheckOperator(task_id="t", sql=SQL, conn_id="c", min_threshold=low, max_threshold=high)
     there: dict[Any, Any] = {SQL: row or None, "SELECT low": [least], "SELECT high": [most]}
     ours = DatapipeThresholdCheckOperator(task_id="t", sql_template=SQL, min_threshold=low, max_threshold=high)
     here = {"sql_template": row, "min_threshold": [least], "max_threshold": [most]}
-    assert passes_ours(ours, here) == passes_theirs(theirs, there)
+    assert passes(ours, here) == passes_in_airflow(theirs, there)
 
 
-def test_numbers_as_text_are_numbers() -> None:
-    # Here we differ from Airflow, to whose drivers a decimal is one: a service may send it as text.
+def test_numeric_text_counts_as_a_number() -> None:
+    # Unlike Airflow, whose drivers return decimals: a service may send decimals as text.
     for value in ("0", "0.00", 0, 0.0, None, "", False):
         with pytest.raises(CheckFailedError, match="total = "):
             check_truth(SQL, {"total": value})
@@ -124,7 +124,7 @@ def test_messages_name_the_value_and_the_query() -> None:
         check_value(SQL, {"n": 3}, 4, 0.1)
     with pytest.raises(CheckFailedError, match=r"3 is not between 4 and 5: SELECT 1"):
         check_threshold(SQL, 3, 4, 5)
-    with pytest.raises(CheckFailedError, match=r"the value is 'x', and no number"):
+    with pytest.raises(CheckFailedError, match=r"the value is 'x', not a number"):
         number_of("the value", SQL, {"n": "x"})
     long = "SELECT " + "x" * 10_000
     with pytest.raises(CheckFailedError) as failure:
@@ -133,7 +133,7 @@ def test_messages_name_the_value_and_the_query() -> None:
 
 
 @pytest.mark.parametrize("value", ["", None, "x", -1, "-0.1", [1]])
-def test_a_tolerance_is_a_number_of_0_or_more(value: Any) -> None:
+def test_invalid_tolerance_is_refused(value: Any) -> None:
     if value is None:
         assert tolerance_of(value) is None
         return
@@ -149,8 +149,8 @@ def test_a_threshold_is_a_number_or_sql() -> None:
             bound("least", value)
 
 
-def test_a_check_need_not_be_tried_again() -> None:
+def test_failed_check_without_retries() -> None:
     task = DatapipeCheckOperator(task_id="t", sql_template=SQL, retry_on_failure="False")
-    result, error = task._judge(results({"sql_template": [0]}))
+    result, error = task._evaluate(results({"sql_template": [0]}))
     assert result == {"passed": False, "query_execution_id": "sql_template", "row": {"c0": 0}}
     assert isinstance(error, AirflowFailException)

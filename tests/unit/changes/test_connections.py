@@ -1,4 +1,4 @@
-"""Bridges to connections, detection of their authorization, and the end of connections."""
+"""Connection bridges, detection of the authorization, and deletion of connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.connection_bridges import ConnectionBridge, CreatedConnectionBridge
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.flows import run_blocking
-from airflow_provider_datapipe.resources.connections import ConnectionInUseError, Opened, delete, open_bridge, result_of
+from airflow_provider_datapipe.resources.connections import (
+    ConnectionInUseError,
+    OpenedBridge,
+    delete,
+    open_bridge,
+    result_of,
+)
 from airflow_provider_datapipe.runs.bridges import Bridge, BridgeError, BridgeExpiredError, fingerprint
 from airflow_provider_datapipe.runs.conditions.registry import condition_of
 from airflow_provider_datapipe.runs.conditions.sensor_backoff import is_final
@@ -34,7 +40,7 @@ def bridges(*urls: str | None) -> Page[Any]:
     return page(*(ConnectionBridge(authorize_url=url) for url in urls))
 
 
-def opened(service: ModelService, **given: str | None) -> Opened:
+def opened(service: ModelService, **given: str | None) -> OpenedBridge:
     arguments: dict[str, str | None] = {
         "redirect_uri": "https://app.example.com/back",
         "integration_id": "crm",
@@ -59,7 +65,7 @@ def body(service: ModelService) -> dict[str, Any]:
     return body_of(request)
 
 
-def test_a_bridge_knows_what_there_was_and_not_what_lets_in() -> None:
+def test_bridge_stores_known_connections_but_no_secret() -> None:
     others = [Connection(id="a", integration_id="crm", label="Other"), Connection(id="b", integration_id="x")]
     service = made(OURS, BARE, *others)
     made_now = opened(service)
@@ -73,11 +79,11 @@ def test_a_bridge_knows_what_there_was_and_not_what_lets_in() -> None:
         assert made_now.state not in text
     shown = result_of(made_now, show=True)
     assert (shown["authorize_url"], shown["state"]) == (URL, made_now.state)
-    # What lets in stays out of triggers, which are stored as they are.
+    # Airflow stores trigger arguments as plain text, so they must not contain secrets.
     assert URL not in str(condition_of("connection_bridge", {"bridge": str(shown)}).fields)
 
 
-def test_a_connection_is_authorized_again_by_its_id_or_its_label() -> None:
+def test_reauthorization_by_id_or_label() -> None:
     by_label = made(OURS, active=bridges(None, URL))
     bridge = opened(by_label, integration_id=None, new_label=None, connection_label="Sales").bridge
     assert (bridge.connection_id, bridge.integration_id, bridge.label) == ("ours", "crm", "Sales")
@@ -90,18 +96,18 @@ def test_a_connection_is_authorized_again_by_its_id_or_its_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "said"),
+    ("given", "error", "message"),
     [
         ({"new_label": ""}, ValueError, "new_label is empty"),
         ({"integration_id": None, "new_label": None, "connection_id": "bare"}, ValueError, "integration_id is empty"),
         ({"state": "None"}, ValueError, "state is empty"),
         ({"redirect_uri": "http://app.example.com/x"}, InvalidInputError, "redirect_uri"),
-        ({"connection_label": "Nobody"}, UnknownNameError, "Nobody"),
+        ({"connection_label": "Unknown"}, UnknownNameError, "Unknown"),
     ],
 )
-def test_nothing_is_made_of_what_is_wrong(given: dict[str, str | None], error: type[Exception], said: str) -> None:
+def test_invalid_arguments_create_no_bridge(given: dict[str, str | None], error: type[Exception], message: str) -> None:
     service = made(OURS, BARE)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         opened(service, **given)
     assert "connection_bridges.create" not in service.asked
 
@@ -126,7 +132,7 @@ def poll(bridge: Any, *listed: Connection, now: datetime = NOW, active: Page[Any
 
 
 @pytest.mark.parametrize("written", [lambda given: given, json.dumps, str])
-def test_a_new_connection_is_told_from_those_that_were_there(written: Any) -> None:
+def test_new_connection_is_distinguished_from_known_ones(written: Any) -> None:
     bridge = written(new_bridge(authorize_url=URL, resource="connection_bridge"))
     wrong = Connection(id="w", integration_id="crm", label="Other")
     assert poll(bridge, OURS, BARE, wrong) is None
@@ -137,13 +143,13 @@ def test_a_new_connection_is_told_from_those_that_were_there(written: Any) -> No
         poll(bridge, new, Connection(id="m", label="Sales"))
 
 
-def test_a_bridge_ends() -> None:
+def test_expired_bridge_is_an_error() -> None:
     end = NOW + timedelta(days=1)
     new = Connection(id="n", integration_id="crm", label="Sales")
     assert poll(new_bridge(), OURS, now=end - timedelta(seconds=1)) is None
     with pytest.raises(BridgeExpiredError, match=r"The bridge for 'Sales' .crm. ended at 2026-01-02 00:00:00 UTC"):
         poll(new_bridge(), OURS, now=end)
-    # Who came at the last moment is found.
+    # A connection that was authorized just before the end is found.
     assert poll(new_bridge(), OURS, new, now=end + timedelta(hours=1))["connection_id"] == "n"
 
 
@@ -153,7 +159,7 @@ def test_reauthorization_ends_with_its_bridge() -> None:
     assert poll(bridge, OURS, active=bridges("https://other"))["connection_id"] == "ours"
     with pytest.raises(BridgeError, match="ours no longer exists"):
         poll(bridge, BARE)
-    # Just before its end it may be gone because of that: clocks differ.
+    # Shortly before its end, the bridge may already have expired, because clocks differ.
     assert poll(bridge, OURS, now=NOW + timedelta(hours=23, minutes=59, seconds=30)) is None
     with pytest.raises(BridgeExpiredError):
         poll(bridge, OURS, now=NOW + timedelta(days=1))
@@ -163,7 +169,7 @@ def test_reauthorization_ends_with_its_bridge() -> None:
 
 
 @pytest.mark.parametrize("bridge", [None, "", "None", "[1]", {}, {"integration_id": "crm", "label": "x"}, URL])
-def test_what_is_no_bridge_is_said_without_showing_it(bridge: Any) -> None:
+def test_invalid_bridge_is_refused_and_not_shown(bridge: Any) -> None:
     with pytest.raises(ValueError, match="bridge must be the result of a ConnectionBridgeCreateOperator") as reported:
         poll(bridge)
     assert "never-to-be-seen" not in str(reported.value)
@@ -193,8 +199,8 @@ def test_a_used_connection_is_deleted_only_on_request() -> None:
         "reverse": tuple(sync(f"r{number}", "-", "ours") for number in range(4)),
     }
     service = connected(**used)
-    said = "Connection ours is used by ELT sync a, ELT sync c, reverse ETL sync r0, .* and 1 more"
-    with pytest.raises(ConnectionInUseError, match=said):
+    message = "Connection ours is used by ELT sync a, ELT sync c, reverse ETL sync r0, .* and 1 more"
+    with pytest.raises(ConnectionInUseError, match=message):
         deleting(service)
     assert endpoints.delete("ours").endpoint.name not in service.asked
     result = deleting(connected(**used), if_used="delete", connection_id=None, connection_label="Sales")
@@ -205,14 +211,14 @@ def test_a_used_connection_is_deleted_only_on_request() -> None:
         deleting(connected(refused, **used), if_used="delete")
 
 
-def test_a_connection_that_is_not_there_is_deleted_already() -> None:
+def test_deletion_of_a_missing_connection() -> None:
     assert not deleting(connected(GONE))["changed"]
-    nobody = {"connection_id": None, "connection_label": "Nobody"}
-    assert not deleting(connected(), **nobody)["changed"]
+    unknown = {"connection_id": None, "connection_label": "Unknown"}
+    assert not deleting(connected(), **unknown)["changed"]
     with pytest.raises(NotFoundError):
         deleting(connected(GONE), if_missing="fail")
     with pytest.raises(UnknownNameError):
-        deleting(connected(), if_missing="fail", **nobody)
+        deleting(connected(), if_missing="fail", **unknown)
     twice = ModelService(connections__list=[page(OURS, Connection(id="b", label="Sales"))])
     with pytest.raises(AmbiguousNameError):
         deleting(twice, connection_id=None, connection_label="Sales")

@@ -1,4 +1,4 @@
-"""Creation without duplicates: resources whose creation was lost, refused, or done by another task."""
+"""Creation without duplicates, if a request is lost or refused or another task creates the resource."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def reverse_etl_sync(if_exists: IfExists, **wanted: Any) -> Flow[Change]:
         destination_connection_label=None,
         wanted=Definition(**given | wanted),
         if_exists=if_exists,
-        earlier=DeactivatedSyncs(NoTaskState()),
+        deactivated=DeactivatedSyncs(NoTaskState()),
         wait_for_run=0,
     )
 
 
-#: Flows by kind. The list of resources ends with the created one; others only look like it.
+#: Flows by kind. The last resource of a list is the created one. The others are similar.
 FLOWS: dict[str, Callable[[IfExists], Flow[Change]]] = {
     "orchestration": orchestration,
     "elt_sync": elt_sync,
@@ -94,7 +94,7 @@ def test_a_failed_creation_raises_the_error(kind: str, error: Exception) -> None
 @pytest.mark.parametrize(
     "refused", [ConflictError("taken", status=409), InvalidRequestError("taken", status=400)], ids=["409", "400"]
 )
-def test_a_resource_that_another_task_creates_exists(kind: str, refused: Exception) -> None:
+def test_resource_created_by_another_task_is_kept(kind: str, refused: Exception) -> None:
     result, service = create(kind, [[], [build(kind)]], refused, "keep")
     assert (result["id"], result["action"], result["changed"]) == ("x", "none", False)
     assert service.asked == [f"{kind}s.list", f"{kind}s.create", f"{kind}s.list"]

@@ -1,4 +1,4 @@
-"""Custom reports: what failed is told of each, and what is there is not created twice."""
+"""Custom reports: results of each report, and creation without duplicates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def report(name: str, sync: str = "s", query: str = "SELECT 1") -> dict[str, str
 
 
 def answer(request: Request[Any]) -> CustomReportResults:
-    """Create what is called well."""
+    """Create each report, except those with "Wrong" in their names."""
     results = [
         {"elt_sync_id": one["elt_sync_id"], "name": one["name"]}
         | (
@@ -80,7 +80,7 @@ def test_each_report_has_a_result_in_order() -> None:
     assert result["reports"][1]["error"] == {"error_code": "invalid_query", "message": "no such table"}
 
 
-def test_a_retry_creates_only_what_failed_and_a_cleared_task_all() -> None:
+def test_retry_creates_failed_reports_and_cleared_task_all() -> None:
     memory = Memory()
     reports = json.dumps([report("A"), report("Wrong")])
     first = service()
@@ -90,7 +90,7 @@ def test_a_retry_creates_only_what_failed_and_a_cleared_task_all() -> None:
     assert sent(again) == [["Wrong"]]
     assert actions(result)[0] == ("A", "none", "made_a")
     settle(AirflowTaskState(memory, life=2), succeeded=True)
-    # A worker that was killed before Airflow heard of the success; then somebody who clears the task.
+    # First a retry of a worker that was killed before it reported its success, then a cleared task.
     late, cleared = service(), service()
     created(late, reports, AirflowTaskState(memory, life=2))
     settle(AirflowTaskState(memory, life=2), succeeded=True)
@@ -107,7 +107,7 @@ def test_another_query_is_another_report() -> None:
 
 
 @pytest.mark.parametrize("stream", ["spend_by_day", "SpendByDay", "spend-by-day"])
-def test_a_stream_of_the_name_is_the_report(stream: str) -> None:
+def test_stream_with_the_name_counts_as_the_report(stream: str) -> None:
     there = service(streams=[["other", stream]])
     result = created(there, [report("Spend by Day")])
     assert actions(result) == [("Spend by Day", "none", stream)]
@@ -117,12 +117,12 @@ def test_a_stream_of_the_name_is_the_report(stream: str) -> None:
     assert forced.asked == ["custom_reports.create"]
 
 
-def test_an_offered_table_counts_as_a_report_that_is_no_stream() -> None:
+def test_offered_table_counts_as_a_report_without_a_stream() -> None:
     assert created(service(offered=("orders",)), [report("Orders")])["created"] == 1
     assert created(service(offered=("orders",)), [report("Orders")], as_stream="False")["created"] == 0
 
 
-def test_a_sync_that_is_not_there_is_told_by_the_service() -> None:
+def test_missing_sync_is_left_to_the_service() -> None:
     asked = ModelService(elt_streams__list=[GONE], custom_reports__create=[answer])
     assert created(asked, [report("A")])["created"] == 1
 
@@ -142,27 +142,27 @@ def test_a_retry_creates_the_rest_after_a_partial_creation() -> None:
     retry = service(streams=[["a"]])
     assert actions(created(retry, [report("A"), report("B")]))[0] == ("A", "none", "a")
     assert sent(retry) == [["B"]]
-    # Of two of the same name nobody can tell which is which.
+    # With two reports of the same name, the created one cannot be identified.
     with pytest.raises(TransportError):
         created(service(LOST, streams=[["a"]]), [report("A")], if_exists="create")
 
 
 @pytest.mark.parametrize(
-    ("reports", "error", "said"),
+    ("reports", "error", "message"),
     [
-        ([report("A"), report("a")], ValueError, "'a' of ELT sync s is there more than once"),
+        ([report("A"), report("a")], ValueError, "'a' of ELT sync s occurs more than once"),
         ([{"elt_sync_id": "s", "name": "A"}], InvalidInputError, "query"),
         ("nothing", ValueError, "reports must be a list of mappings"),
     ],
 )
-def test_nothing_is_sent_of_what_is_wrong(reports: Any, error: type[Exception], said: str) -> None:
+def test_invalid_reports_are_refused_without_a_request(reports: Any, error: type[Exception], message: str) -> None:
     asked = service()
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         created(asked, reports)
     assert asked.asked == []
 
 
-def test_an_answer_that_is_too_short_is_none() -> None:
+def test_response_with_missing_results_is_a_protocol_error() -> None:
     with pytest.raises(ProtocolError, match="0 results for 1 reports"):
         created(service(CustomReportResults(results=())), [report("A")])
 
@@ -178,7 +178,7 @@ def test_an_answer_that_is_too_short_is_none() -> None:
         (["Wrong"], "fail", ["not_found"], True),
     ],
 )
-def test_the_policy_decides_what_is_a_failure(
+def test_policy_for_failed_reports(
     names: list[str], on_partial_failure: str, tolerated: Any, *, is_failure: bool
 ) -> None:
     result = created(service(), [report(name) for name in names])
@@ -187,7 +187,7 @@ def test_the_policy_decides_what_is_a_failure(
     assert (str(error) == reason) if is_failure else (error is None)
 
 
-def test_a_wrong_policy_is_refused() -> None:
+def test_invalid_policy_is_refused() -> None:
     with pytest.raises(ValueError, match=r"tolerated_errors must be 'connection_error'.*not 'typo'"):
         check_policy("fail", ["typo"])
     with pytest.raises(ValueError, match="on_partial_failure must be"):

@@ -1,4 +1,4 @@
-"""Changes of ELT syncs and streams: wrong arguments, unclear responses, and secrets."""
+"""Changes of ELT syncs and streams: invalid arguments, ambiguous responses, and secrets."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def deleted(value: Any, if_missing: Any = "succeed") -> Flow[Change]:
 
 
 @pytest.mark.parametrize(
-    ("steps", "error", "message"),
+    ("flow", "error", "message"),
     [
         (created(sync_interval="hourly"), InvalidInputError, "sync_interval"),
         (created(sync_interval=""), ValueError, "sync_interval is empty"),
@@ -75,15 +75,15 @@ def deleted(value: Any, if_missing: Any = "succeed") -> Flow[Change]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_wrong_arguments_are_refused_without_a_request(
-    steps: Flow[Change], error: type[Exception], message: str
+    flow: Flow[Change], error: type[Exception], message: str
 ) -> None:
     service = ModelService()
     with pytest.raises(error, match=message):
-        run_blocking(steps, service.send, service.sleep)
+        run_blocking(flow, service.send, service.sleep)
     assert service.asked == []
 
 
-def test_settings_are_not_shown() -> None:
+def test_result_and_errors_contain_no_settings() -> None:
     secret = {"token": "hunter2"}
     after = sync(config={"sourceSettings": secret}, something_new="hunter2")
     result, service = run(created(elt_settings=json.dumps(secret)), elt_syncs__list=[page()], elt_syncs__create=[after])
@@ -95,7 +95,7 @@ def test_settings_are_not_shown() -> None:
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_result_does_not_grow_with_the_streams() -> None:
+def test_size_of_a_result_does_not_depend_on_the_streams() -> None:
     after = sync(source_streams=[stream(str(number), f"s{number}").model_dump() for number in range(1000)])
     result, _ = run(created(), elt_syncs__list=[page()], elt_syncs__create=[after])
     assert len(json.dumps(result)) < 1000
@@ -118,7 +118,7 @@ def test_an_update_reports_whether_it_changed_anything(
 ) -> None:
     result, service = run(updated(**given), elt_syncs__get=[sync(**before)], elt_syncs__update=[sync(**after)])
     assert (result["changed"], result["action"]) == (changed, "updated" if changed else "none")
-    # Sent all the same: the first response may be stale.
+    # The update is sent even without a difference, because the first response may be stale.
     assert service.asked == ["elt_syncs.get", "elt_syncs.update"]
 
 
@@ -128,12 +128,12 @@ def test_tables_are_dropped_only_on_request(value: Any, sent: dict[str, str]) ->
     assert dict(service.requests[-1].query) == sent
 
 
-def test_deleting_a_missing_resource_can_be_a_failure() -> None:
+def test_if_missing_fail_raises_for_a_missing_resource() -> None:
     with pytest.raises(NotFoundError):
         run(deleted(value=False, if_missing="fail"), elt_syncs__get=[GONE])
-    steps = elt_streams.delete(target(sync_id="x", stream_name="orders"), "fail")
+    flow = elt_streams.delete(target(sync_id="x", stream_name="orders"), "fail")
     with pytest.raises(UnknownNameError):
-        run(steps, elt_streams__list=[page(stream("c", "customers"))])
+        run(flow, elt_streams__list=[page(stream("c", "customers"))])
 
 
 ORDERS, USERS, ITEMS = stream("1", "orders"), stream("2", "users"), stream("3", "items")
@@ -202,12 +202,12 @@ def test_added_streams_are_reported(
     )
     assert (result["action"], result["changed"]) == (action, action != "none")
     assert result["details"] | details == result["details"]
-    # Streams with names can be sent again.
+    # A request with stream names is idempotent.
     assert service.requests[1].endpoint.repeat.is_safe
     assert not endpoints.add_source_streams("x", source_streams=[]).endpoint.repeat.is_safe
 
 
-def test_a_misspelt_option_of_a_stream_is_refused() -> None:
+def test_misspelled_stream_option_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="full_sync_allways"):
         run(added([{"name": "a", "full_sync_allways": True}]), elt_streams__list=[page()])
 
@@ -220,7 +220,7 @@ def test_attaching_to_a_missing_orchestration_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "changed"), [("0 5 * * *", "0 5 * * *", False), (None, "0 5 * * *", True), (None, None, True)]
 )
-def test_the_schedule_of_a_stream_is_compared(before: str | None, after: str | None, *, changed: bool) -> None:
+def test_schedule_of_a_stream_is_compared(before: str | None, after: str | None, *, changed: bool) -> None:
     result, _ = run(
         elt_streams.set_interval(by_id(), "0 5 * * *"),
         elt_streams__get=[stream("1", "orders", sync_interval=before)],

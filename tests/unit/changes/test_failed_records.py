@@ -1,4 +1,4 @@
-"""Failed records of reverse ETL syncs that are sent again."""
+"""Retries of failed records of reverse ETL syncs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.changes.fake_service import body_of
 
 
 class Failures:
-    """A service that lists at most 100 failed records, and forgets those that are sent again."""
+    """Service that lists at most 100 failed records, and removes retried records from the list."""
 
     def __init__(self, *reasons: str, forgets: bool = True) -> None:
         self.failed, self.forgets = {f"r{number:04}": reason for number, reason in enumerate(reasons)}, forgets
@@ -49,12 +49,12 @@ def retried(service: Failures, **how: Any) -> dict[str, Any]:
     return details
 
 
-def test_failed_records_with_a_reason_are_resent_as_they_appear() -> None:
+def test_failed_records_are_selected_by_reason() -> None:
     service = Failures(*(f"{'timed out (503)' if number % 3 else 'No address.'}" for number in range(250)))
     matching = [record for record, error in service.failed.items() if "timed" in error]
     assert retried(service, reason="timed out") == {"failed_records": 250, "seen": 250, "requested": len(matching)}
     assert service.retried == matching
-    # Other records fill the list, so the matching ones cannot be seen.
+    # Other records fill the list, so it does not contain the matching ones.
     hidden = Failures(*["No address."] * 120, *["timed out"] * 130)
     assert retried(hidden, reason="timed out") == {"failed_records": 250, "seen": 100, "requested": 0}
 
@@ -80,7 +80,7 @@ def test_records_can_be_given_by_id(record_ids: Any, expected: list[str], reques
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"reason_pattern": "("}, "reason_pattern is no regular expression"),
+        ({"reason_pattern": "("}, "reason_pattern is not a regular expression"),
         ({"reason": ""}, "reason is empty"),
         ({"record_ids": "b"}, "record_ids must be a list of texts"),
     ],

@@ -1,4 +1,4 @@
-"""Any endpoint by its name: what is refused, and what is read of a list."""
+"""Generic operator: refused endpoints and arguments, and pages of lists."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ def test_an_unknown_endpoint_is_refused_with_suggestions(endpoint: str, message:
 @pytest.mark.parametrize(
     ("endpoint", "arguments", "message"),
     [
-        ("elt_syncs.enable", None, "elt_syncs.enable needs sync_id. It takes: sync_id (needed). Nothing was sent."),
+        ("elt_syncs.enable", None, "enable requires sync_id. Arguments: sync_id (required). Nothing was sent."),
         (
             "elt_syncs.enable",
             {"id": "y"},
-            "elt_syncs.enable does not take 'id' and needs sync_id. It takes: sync_id (needed). Nothing was sent.",
+            "enable does not accept 'id' and requires sync_id. Arguments: sync_id (required). Nothing was sent.",
         ),
         (
             "orchestrations.list",
             {"page": 2, "size": 3},
-            "orchestrations.list does not take 'page', 'size'. It takes: limit, starting_after. Nothing was sent.",
+            "orchestrations.list does not accept 'page', 'size'. Arguments: limit, starting_after. Nothing was sent.",
         ),
         ("elt_syncs.enable", "[1]", "arguments must be a mapping"),
         ("elt_syncs.enable", "y", "arguments must be a mapping"),
         ("elt_syncs.enable", {"sync_id": ""}, "is not an id"),
         ("orchestrations.list", {"limit": 1000}, "limit"),
-        *((endpoint, {"nonsense": 1}, f"{endpoint} does not take 'nonsense'") for endpoint in ENDPOINTS),
+        *((endpoint, {"nonsense": 1}, f"{endpoint} does not accept 'nonsense'") for endpoint in ENDPOINTS),
     ],
 )
 def test_unknown_and_missing_arguments_are_refused(endpoint: str, arguments: Any, message: str) -> None:
@@ -74,8 +74,8 @@ def test_unknown_and_missing_arguments_are_refused(endpoint: str, arguments: Any
 @pytest.mark.parametrize(
     ("endpoint", "option", "message"),
     [
-        ("elt_syncs.get", {"all_pages": "True"}, "answers no list"),
-        ("elt_syncs.get", {"limit": 5}, "answers no list"),
+        ("elt_syncs.get", {"all_pages": "True"}, "does not return a list"),
+        ("elt_syncs.get", {"limit": 5}, "does not return a list"),
         ("orchestrations.list", {"all_pages": "perhaps"}, "all_pages must be"),
         *(("orchestrations.list", {"limit": value}, "limit must be") for value in (0, "None", True)),
     ],
@@ -100,18 +100,18 @@ def pages(request: Any) -> Page[Orchestration]:
         ({"limit": 9, "all_pages": True}, "01234", 3),
     ],
 )
-def test_the_items_of_a_list(options: dict[str, Any], ids: str, requests: int) -> None:
+def test_items_of_all_or_limited_pages(options: dict[str, Any], ids: str, requests: int) -> None:
     result, service = called("orchestrations.list", orchestrations__list=[pages], **options)
     assert "".join(each["id"] for each in result) == ids
     assert len(service.requests) == requests
 
 
-def test_one_page_is_shown_as_it_is() -> None:
+def test_single_page_is_returned_completely() -> None:
     result, _ = called("orchestrations.list", '{"limit": 2}', orchestrations__list=[pages])
     assert (result["has_more"], result["next_cursor"], len(result["data"])) == (True, "2", 2)
 
 
-def test_what_may_be_secret_is_not_shown_in_any_page() -> None:
+def test_results_contain_no_possible_secret() -> None:
     secret = build("elt_sync", config={"token": "hunter2"}, undeclared="hunter2")
     shown, _ = called("elt_syncs.get", {"sync_id": "y"}, elt_syncs__get=[secret])
     listed, _ = called("elt_syncs.list", elt_syncs__list=[Page(data=(secret,), has_more=False)])
@@ -119,7 +119,7 @@ def test_what_may_be_secret_is_not_shown_in_any_page() -> None:
     assert "hunter2" not in json.dumps([shown, listed])
 
 
-def test_no_answer_is_none_and_what_is_not_there_an_error() -> None:
+def test_empty_response_is_none_and_missing_resource_an_error() -> None:
     assert called("elt_syncs.enable", {"sync_id": "y"}, elt_syncs__enable=[None])[0] is None
     with pytest.raises(NotFoundError):
         called("elt_syncs.enable", {"sync_id": "y"}, elt_syncs__enable=[GONE])

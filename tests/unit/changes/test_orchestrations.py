@@ -1,4 +1,4 @@
-"""Changes of orchestrations: repeated, refused, and without effect."""
+"""Changes of orchestrations: retried, refused, and without effect."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def test_an_orchestration_without_either_name_is_an_error(new: str | None) -> No
         ({"new_name": None, "cron_schedule": "None"}, "cron_schedule is empty"),
     ],
 )
-def test_an_update_of_nothing_is_refused_before_any_request(given: dict[str, Any], message: str) -> None:
+def test_update_without_changes_is_refused_before_any_request(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         run(orchestrations.update("x", None, **given))
 
 
 @pytest.mark.parametrize("if_missing", ["succeed", "fail"])
 def test_a_repeated_deletion_of_a_deleted_resource_succeeds(if_missing: IfMissing) -> None:
-    # The response to the first request was lost. The client sent another one, and the resource was gone.
-    steps = orchestrations.delete("x", None, "0 4 * * *", if_missing)
-    result, _ = run(steps, orchestrations__get=[NIGHTLY], orchestrations__delete=[GONE])
+    # The response to the first request was lost, and the second request found no resource.
+    flow = orchestrations.delete("x", None, "0 4 * * *", if_missing)
+    result, _ = run(flow, orchestrations__get=[NIGHTLY], orchestrations__delete=[GONE])
     assert (result["action"], result["changed"]) == ("deleted", True)
 
 
-def test_a_schedule_that_the_service_refuses_is_its_error() -> None:
-    steps = orchestrations.delete("x", None, "0 2 * * *", "succeed")
+def test_schedule_refused_by_the_service_raises_its_error() -> None:
+    flow = orchestrations.delete("x", None, "0 2 * * *", "succeed")
     with pytest.raises(InvalidRequestError):
-        run(steps, orchestrations__get=[NIGHTLY], orchestrations__delete=[REFUSED])
+        run(flow, orchestrations__get=[NIGHTLY], orchestrations__delete=[REFUSED])

@@ -1,4 +1,4 @@
-"""Queries that run to be looked at."""
+"""Query previews."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_datapipe.runs.wait import WaitPolicy
 from tests.unit.runs.model_service import ModelService
 
 
-def test_a_service_may_give_equal_queries_one_id() -> None:
+def test_equal_queries_may_share_an_execution_id() -> None:
     service = ModelService(
         query_previews__create=[QueryPreviewCreated(query_execution_id="q", dw_sql="SELECT 1")],
         query_previews__status=[QueryPreviewStatus(status="RUNNING"), QueryPreviewStatus(status="DONE")],
@@ -44,10 +44,10 @@ def test_a_service_may_give_equal_queries_one_id() -> None:
         ("RUNNING", Outcome.RUNNING),
         ("DONE", Outcome.SUCCEEDED),
         ("FAILED", Outcome.FAILED),
-        # Not known: no end of the query.
+        # An unknown status does not end the query.
         ("QUEUED", Outcome.RUNNING),
     ],
 )
-def test_an_unknown_status_is_no_end_of_a_query(status: str, outcome: Outcome) -> None:
+def test_outcome_of_each_query_status(status: str, outcome: Outcome) -> None:
     reference = RunRef("query_preview", "q", "SELECT 1", run_id="q")
     assert KINDS["query_preview"].read(reference, QueryPreviewStatus(status=status)).outcome is outcome

@@ -1,4 +1,4 @@
-"""Changes of reverse ETL syncs: a sync stays active or inactive, whatever fails and wherever a worker is killed."""
+"""Changes of reverse ETL syncs: a sync stays active or inactive, despite failed requests and killed workers."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def service_of(**more: Any) -> Service:
 
 
 def state_of(service: Service) -> tuple[bool, str]:
-    return service.thing["enabled"], service.thing["operation"]["mode"]
+    return service.resource["enabled"], service.resource["operation"]["mode"]
 
 
 def asked(service: Service) -> list[str]:
     return [name.partition(".")[2] for name in service.asked]
 
 
-def one_try(service: Service, records: TaskState | None = None, *, enabled: Any = None, **wanted: Any) -> Change:
-    earlier = DeactivatedSyncs(records or NoTaskState())
-    steps = update("x", Definition(**wanted), enabled=enabled, earlier=earlier, wait_for_run=60)
-    result = run_blocking(steps, service.send, service.sleep)
+def one_try(service: Service, task_state: TaskState | None = None, *, enabled: Any = None, **wanted: Any) -> Change:
+    earlier = DeactivatedSyncs(task_state or NoTaskState())
+    flow = update("x", Definition(**wanted), enabled=enabled, deactivated=earlier, wait_for_run=60)
+    result = run_blocking(flow, service.send, service.sleep)
     assert earlier.pending == ()
     return result
 
@@ -73,7 +73,7 @@ def test_an_active_sync_is_deactivated_for_an_update() -> None:
 def test_an_inactive_sync_stays_inactive() -> None:
     service = service_of(enabled=False)
     assert one_try(service, operation=INSERT)["changed"]
-    assert not service.thing["enabled"]
+    assert not service.resource["enabled"]
     assert "activate" not in asked(service)
 
 
@@ -85,7 +85,7 @@ def test_an_inactive_sync_stays_inactive() -> None:
         {"sync_interval": "0 5 * * *", "settings": '{"key": "secret"}', "object_type_id": "contact"},
     ],
 )
-def test_an_unchanged_sync_is_left_alone(wanted: dict[str, Any]) -> None:
+def test_update_without_a_difference_sends_no_change(wanted: dict[str, Any]) -> None:
     service = service_of()
     result = one_try(service, **wanted)
     assert asked(service) == ["get"]
@@ -119,49 +119,49 @@ FAILURES = ["unsent", "lost", "refused", "killed before", "killed"]
     ("fail_at", "failure", "enabled", "afterwards"),
     itertools.product(range(1, 6), FAILURES, [True, False], [None, True, False]),
 )
-def test_one_failure_anywhere_leaves_it_as_active_as_it_was(
+def test_single_failure_does_not_change_the_activation(
     fail_at: int, failure: str, *, enabled: bool, afterwards: bool | None
 ) -> None:
     service = service_of(enabled=enabled, fail_at=fail_at, failure=failure)
-    records, failed = AirflowTaskState(Memory(), life=2), False
+    task_state, failed = AirflowTaskState(Memory(), life=2), False
     try:
-        one_try(service, records, operation=INSERT, enabled=afterwards)
+        one_try(service, task_state, operation=INSERT, enabled=afterwards)
     except DatapipeError:
         failed = True
-        # Also without another try. Only a requested deactivation may be done.
-        assert service.thing["enabled"] in (enabled, afterwards)
+        # No retry is necessary to restore the activation, unless the task should change it.
+        assert service.resource["enabled"] in (enabled, afterwards)
     except KilledError:
         failed = True
     if failed:
-        one_try(service, records, operation=INSERT, enabled=afterwards)
+        one_try(service, task_state, operation=INSERT, enabled=afterwards)
     assert state_of(service) == (enabled if afterwards is None else afterwards, "insert")
-    # No record is left for the next execution of the task.
-    assert not DeactivatedSyncs(records).was_active("x")
+    # The task state is empty for the next execution of the task.
+    assert not DeactivatedSyncs(task_state).was_active("x")
 
 
-def test_a_retry_restores_what_the_failed_try_could_not() -> None:
-    service, records = service_of(fail_at=2, failure="killed"), AirflowTaskState(Memory(), life=2)
+def test_retry_restores_the_activation_first() -> None:
+    service, task_state = service_of(fail_at=2, failure="killed"), AirflowTaskState(Memory(), life=2)
     with pytest.raises(KilledError):
-        one_try(service, records, operation=INSERT)
-    assert not service.thing["enabled"]
+        one_try(service, task_state, operation=INSERT)
+    assert not service.resource["enabled"]
     with pytest.raises(InvalidInputError):
-        one_try(service, records, sync_interval="soon")
-    assert service.thing["enabled"]
+        one_try(service, task_state, sync_interval="soon")
+    assert service.resource["enabled"]
     service.fail(2, "killed")
     with pytest.raises(KilledError):
-        one_try(service, records, operation=INSERT)
+        one_try(service, task_state, operation=INSERT)
     assert asked(service) == ["get", "deactivate"]
     service.fail(3, "unsent")
     with pytest.raises(TransportError):
-        one_try(service, records, operation=INSERT)
+        one_try(service, task_state, operation=INSERT)
     assert asked(service)[-2:] == ["update", "activate"]
-    assert service.thing["enabled"]
+    assert service.resource["enabled"]
 
 
 @pytest.mark.parametrize(("killed_at", "polls"), [(0, 1), (2, 2), (3, 2)])
-def test_a_stale_response_does_not_leave_it_inactive(killed_at: int, polls: int) -> None:
+def test_stale_response_does_not_leave_a_sync_inactive(killed_at: int, polls: int) -> None:
     """The service always shows the sync as active."""
-    service, records = service_of(fail_at=killed_at, failure="killed"), AirflowTaskState(Memory(), 2)
+    service, task_state = service_of(fail_at=killed_at, failure="killed"), AirflowTaskState(Memory(), 2)
 
     def send(request: Request[Any]) -> Any:
         answer = service.send(request)
@@ -169,60 +169,60 @@ def test_a_stale_response_does_not_leave_it_inactive(killed_at: int, polls: int)
         return answer.model_copy(update={"enabled": True}) if is_shown else answer
 
     for _ in range(polls):
-        steps = update(
-            "x", Definition(operation=INSERT), enabled=None, earlier=DeactivatedSyncs(records), wait_for_run=0
+        flow = update(
+            "x", Definition(operation=INSERT), enabled=None, deactivated=DeactivatedSyncs(task_state), wait_for_run=0
         )
         with suppress(KilledError):
-            run_blocking(steps, send, service.sleep)
+            run_blocking(flow, send, service.sleep)
     assert state_of(service) == (True, "insert")
 
 
 @pytest.mark.parametrize("down_from", [2, 3, 4])
-def test_a_lost_service_is_reported_and_a_retry_restores(down_from: int) -> None:
-    service, records = service_of(fail_at=down_from, failure="down"), AirflowTaskState(Memory(), life=2)
+def test_unreachable_service_is_reported_and_a_retry_restores(down_from: int) -> None:
+    service, task_state = service_of(fail_at=down_from, failure="down"), AirflowTaskState(Memory(), life=2)
     with pytest.raises(NotRestoredError, match="reverse ETL sync x, which was active, could not be activated again"):
-        one_try(service, records, operation=INSERT)
-    assert service.thing["enabled"] == (down_from == 2)
+        one_try(service, task_state, operation=INSERT)
+    assert service.resource["enabled"] == (down_from == 2)
     service.failure = ""
-    one_try(service, records, operation=INSERT)
-    assert service.thing["enabled"]
+    one_try(service, task_state, operation=INSERT)
+    assert service.resource["enabled"]
 
 
 def test_an_abandoned_update_can_be_restored() -> None:
     service, earlier = service_of(fail_at=3, failure="killed"), DeactivatedSyncs(NoTaskState())
-    steps = update("x", Definition(operation=INSERT), enabled=None, earlier=earlier, wait_for_run=0)
+    flow = update("x", Definition(operation=INSERT), enabled=None, deactivated=earlier, wait_for_run=0)
     with pytest.raises(KilledError):
-        run_blocking(steps, service.send, service.sleep)
-    assert (earlier.pending, service.thing["enabled"]) == (("x",), False)
+        run_blocking(flow, service.send, service.sleep)
+    assert (earlier.pending, service.resource["enabled"]) == (("x",), False)
     run_blocking(reactivate(earlier), service.send, service.sleep)
-    assert (earlier.pending, service.thing["enabled"]) == (("x",), True)
+    assert (earlier.pending, service.resource["enabled"]) == (("x",), True)
     run_blocking(restore(earlier), service.send, service.sleep)
     assert earlier.pending == ()
 
 
-def test_an_active_run_is_waited_for() -> None:
+def test_update_waits_for_an_active_run() -> None:
     service = service_of()
     service.going = 4
     assert one_try(service, operation=INSERT)["changed"]
     assert service.paused == 15
-    assert service.thing["enabled"]
+    assert service.resource["enabled"]
 
 
 def test_the_wait_for_an_active_run_is_limited() -> None:
     service = service_of()
     service.going = 1000
-    # Not a permanent refusal: a retry policy would leave an owned schedule paused for it.
-    with pytest.raises(RunConflictError, match=r"still going after 60 s (?s:.*)still active") as refused:
+    # The error is not permanent. For a permanent error, a retry policy would leave a paused schedule paused.
+    with pytest.raises(RunConflictError, match=r"still active after 60 s (?s:.*)still active") as refused:
         one_try(service, operation=INSERT)
     assert isinstance(refused.value.__cause__, InvalidRequestError)
     assert service.paused == 60
-    assert service.thing["enabled"]
+    assert service.resource["enabled"]
 
 
-def test_a_run_that_begins_after_another_has_ended_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_update_waits_for_a_run_that_starts_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     service = service_of()
     shown = iter(["COMPLETED", "RUNNING", "COMPLETED"])
-    carry_out = service.carry_out
+    execute = service.execute
 
     def next_run(request: Request[Any]) -> Any:
         if request.endpoint.name == "reverse_etl_sync_runs.list":
@@ -230,10 +230,10 @@ def test_a_run_that_begins_after_another_has_ended_is_waited_for(monkeypatch: py
             return page(reverse_etl_run(next(shown)))
         if asked(service).count("update") == 4:
             service.going = 0
-        return carry_out(request)
+        return execute(request)
 
     service.going = 2
-    monkeypatch.setattr(service, "carry_out", next_run)
+    monkeypatch.setattr(service, "execute", next_run)
     assert one_try(service, operation=INSERT)["changed"]
     assert service.paused == 5
 
@@ -276,7 +276,7 @@ def by_type_name(*names: str) -> Change:
 
 def test_an_object_type_can_be_given_by_name() -> None:
     assert by_type_name("Deal", "Contact")["id"] == "x"
-    with pytest.raises(UnknownNameError, match=r"no object type named 'Contact'\. There is: Contacts"):
+    with pytest.raises(UnknownNameError, match=r"no object type named 'Contact'\. It has: Contacts"):
         by_type_name("Deal", "Contacts")
     with pytest.raises(AmbiguousNameError, match="id0, id1"):
         by_type_name("Contact", "Contact")

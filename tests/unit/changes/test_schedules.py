@@ -1,4 +1,4 @@
-"""Paused and restored schedules: wherever a process ends, the original schedule is restored field by field."""
+"""Paused and restored schedules: the original schedule is restored field by field, despite killed processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources import schedules
 from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
-from airflow_provider_datapipe.resources.schedule_kinds import NotHoldableError, PauseContext
+from airflow_provider_datapipe.resources.schedule_kinds import PauseContext, ScheduleNotPausableError
 from airflow_provider_datapipe.resources.schedules import (
     ScheduleChangedError,
     ScheduleLostError,
@@ -28,8 +28,8 @@ from tests.unit.changes.fake_service import DEFAULTS, INSERT, KilledError, Servi
 
 OURS, THEIRS = "11 4 29 2 *", "12 5 29 2 *"
 ATTACHED = {"orchestration_workflow_id": "o"}
-#: Resources by kind, and their fields beside the defaults.
-THINGS: list[tuple[str, dict[str, Any]]] = [
+#: Resources by kind, with fields that differ from the defaults.
+RESOURCES: list[tuple[str, dict[str, Any]]] = [
     ("elt_sync", {}),
     ("elt_sync", ATTACHED),
     ("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *", "s2": None, "s3": "30 * * * *"}}),
@@ -47,7 +47,7 @@ PAUSABLE: list[tuple[str, dict[str, Any]]] = [
     ("elt_sync", {"sync_interval": None}),
     ("reverse_etl_sync", {}),
 ]
-ALL = [*((kind, more, False) for kind, more in THINGS), *((kind, more, True) for kind, more in PAUSABLE)]
+ALL_CASES = [*((kind, more, False) for kind, more in RESOURCES), *((kind, more, True) for kind, more in PAUSABLE)]
 #: A pause of another resource within the same DAG.
 ANOTHER = ScheduleSnapshot(
     resource="transform", id="y", name="y", round="y", original={"cron_expression": "0 4 * * *"}, held={}
@@ -61,47 +61,49 @@ SCHEDULE = {
 
 
 class Owner:
-    """The three tasks of an owner, and their knowledge of each other."""
+    """Snapshot, pause and restore tasks of one owner, with the values that they exchange."""
 
     def __init__(self, service: Service, mark: str = OURS, *, paused: bool = False, cron: str | None = None) -> None:
         self.service, self.mark, self.paused, self.cron = service, mark, paused, cron
-        self.noted: ScheduleSnapshot | None = None
+        self.snapshot: ScheduleSnapshot | None = None
         self.begun: ScheduleSnapshot | None = None
-        self.was_taken = False
+        self.was_paused = False
         self.kept: ScheduleSnapshot | None = None
-        self.records: TaskState = NoTaskState()
+        self.task_state: TaskState = NoTaskState()
 
     def _drive(self, steps: Any) -> Any:
         result = run_blocking(steps, self.service.send, self.service.sleep)
         assert self.service.paused == 0
         return result
 
-    def note(self) -> ScheduleSnapshot:
+    def take_snapshot(self) -> ScheduleSnapshot:
         which = "elt_sync_id" if self.service.kind == "elt_sync" else f"{self.service.kind}_id"
-        begun = [each for each in (ANOTHER, self.begun) if each]
+        open_pauses = [each for each in (ANOTHER, self.begun) if each]
         flow = schedules.take_snapshot(
             schedules.find(**{which: "x"}),
             self.mark,
             paused=self.paused,
             cron_schedule=self.cron,
-            begun=begun,
-            kept=self.kept,
+            open_pauses=open_pauses,
+            previous=self.kept,
         )
-        noted: ScheduleSnapshot = self._drive(flow)
-        self.noted = self.kept = json.loads(json.dumps(noted))
-        return noted
+        snapshot: ScheduleSnapshot = self._drive(flow)
+        self.snapshot = self.kept = json.loads(json.dumps(snapshot))
+        return snapshot
 
     def pause(self) -> Any:
-        self.begun, self.was_taken = self.noted, False
-        assert self.noted is not None
-        result = self._drive(schedules.pause(self.noted, PauseContext(DeactivatedSyncs(self.records), 60)))
-        self.was_taken = True
+        self.begun, self.was_paused = self.snapshot, False
+        assert self.snapshot is not None
+        result = self._drive(schedules.pause(self.snapshot, PauseContext(DeactivatedSyncs(self.task_state), 60)))
+        self.was_paused = True
         return result
 
     def restore(self, if_changed: str = "fail") -> tuple[Any, list[str]]:
-        assert self.noted is not None
-        means = PauseContext(DeactivatedSyncs(self.records), 60)
-        flow = schedules.restore(self.noted, means, left_whole=self.was_taken, if_changed=if_changed)
+        assert self.snapshot is not None
+        context = PauseContext(DeactivatedSyncs(self.task_state), 60)
+        flow = schedules.restore(
+            self.snapshot, context, pause_may_be_partial=not self.was_paused, if_changed=if_changed
+        )
         result: tuple[Any, list[str]] = self._drive(flow)
         self.begun = None
         return result
@@ -112,32 +114,32 @@ def new(kind: str, more: dict[str, Any] | None = None, *, paused: bool = False) 
     return service, Owner(service, paused=paused)
 
 
-def taken(kind: str, more: dict[str, Any] | None = None) -> tuple[Service, Owner]:
-    """Return a service with a resource whose schedule its owner has recorded and paused."""
+def paused_by_owner(kind: str, more: dict[str, Any] | None = None) -> tuple[Service, Owner]:
+    """Return a service with a resource whose schedule is paused, and the owner of the pause."""
     service, owner = new(kind, more)
-    owner.note()
+    owner.take_snapshot()
     owner.pause()
     return service, owner
 
 
 def is_due(service: Service) -> bool:
-    """Return True if the resource would run by its own schedule, or with its orchestration."""
-    thing = service.thing
-    if not thing.get("enabled", True):
+    """Return True if the resource's own schedule or its orchestration would start a run."""
+    resource = service.resource
+    if not resource.get("enabled", True):
         return False
-    crons = [thing.get(each) for each in ("sync_interval", "cron_expression", "cron_schedule")]
+    crons = [resource.get(each) for each in ("sync_interval", "cron_expression", "cron_schedule")]
     own = [each for each in (*crons, *service.streams.values()) if each is not None]
-    return thing.get("orchestration_workflow_id") is not None or any(each not in (OURS, THEIRS) for each in own)
+    return resource.get("orchestration_workflow_id") is not None or any(each not in (OURS, THEIRS) for each in own)
 
 
 def marks(service: Service) -> set[Any]:
-    return {value for value in (*service.thing.values(), *service.streams.values()) if value in (OURS, THEIRS)}
+    return {value for value in (*service.resource.values(), *service.streams.values()) if value in (OURS, THEIRS)}
 
 
 Case = tuple[str, dict[str, Any], bool]
 
 
-@pytest.fixture(params=ALL, ids=lambda given: f"{given[0]} {given[1]}{' paused' * given[2]}")
+@pytest.fixture(params=ALL_CASES, ids=lambda given: f"{given[0]} {given[1]}{' paused' * given[2]}")
 def case(request: pytest.FixtureRequest) -> Case:
     chosen: Case = request.param
     return chosen
@@ -147,38 +149,38 @@ def of(case: Case) -> tuple[Service, Owner]:
     return new(case[0], case[1], paused=case[2])
 
 
-def test_a_removed_schedule_is_restored_and_each_step_repeatable(case: Case) -> None:
+def test_schedule_is_restored_and_each_step_is_idempotent(case: Case) -> None:
     service, owner = of(case)
     before = service.state
-    assert is_due(service) or service.thing.get("sync_interval", "") is None
-    noted = owner.note()
+    assert is_due(service) or service.resource.get("sync_interval", "") is None
+    snapshot = owner.take_snapshot()
     assert service.state == before
     result = owner.pause()
-    assert (result["action"], result["changed"]) == ("taken_off", True)
+    assert (result["action"], result["changed"]) == ("paused", True)
     assert not is_due(service)
-    assert service.thing.get("enabled", True) is not case[2]
-    taken_off = service.state
-    assert (owner.pause()["action"], service.state) == ("none", taken_off)
-    # A task that is cleared during the pause keeps the record of the original schedule.
-    assert owner.note() == noted
+    assert service.resource.get("enabled", True) is not case[2]
+    paused_state = service.state
+    assert (owner.pause()["action"], service.state) == ("none", paused_state)
+    # A snapshot task that is cleared during the pause keeps the original schedule.
+    assert owner.take_snapshot() == snapshot
     result, warnings = owner.restore()
-    assert (result["action"], result["changed"], warnings) == ("restore", True, [])
+    assert (result["action"], result["changed"], warnings) == ("restored", True, [])
     assert service.state == before
     assert owner.restore()[0]["action"] == "none"
     assert service.state == before
-    # A new round has a new record.
-    assert owner.note()["round"] != noted["round"]
+    # A new snapshot has a new ID.
+    assert owner.take_snapshot()["round"] != snapshot["round"]
 
 
-def kills_during(step: str, case: Case, failure: str, records: TaskState) -> Iterator[tuple[Service, Owner, Any]]:
-    """Kill a step at each of its requests, and at last not at all."""
+def kills_during(step: str, case: Case, failure: str, task_state: TaskState) -> Iterator[tuple[Service, Owner, Any]]:
+    """Kill a step at each of its requests. The last item is a step that was not killed."""
     for nth in range(1, 30):
         service, owner = of(case)
         before = service.state
-        owner.note()
+        owner.take_snapshot()
         if step == "restore":
             owner.pause()
-        owner.records = records
+        owner.task_state = task_state
         service.fail(nth, failure)
         try:
             getattr(owner, step)()
@@ -193,18 +195,18 @@ def kills_during(step: str, case: Case, failure: str, records: TaskState) -> Ite
     raise AssertionError("no end of the requests")
 
 
-@pytest.mark.parametrize("then", ["restore", "again", "note", "note without a marker"])
-@pytest.mark.parametrize("has_records", [True, False], ids=["records", "none"])
+@pytest.mark.parametrize("then", ["restore", "again", "snapshot", "snapshot without a marker"])
+@pytest.mark.parametrize("has_task_state", [True, False], ids=["task state", "none"])
 @pytest.mark.parametrize("failure", ["killed", "killed before"])
-def test_killed_anywhere_during_a_pause(case: Case, failure: str, then: str, *, has_records: bool) -> None:
-    records = AirflowTaskState(Memory(), 2) if has_records else NoTaskState()
-    for service, owner, before in kills_during("pause", case, failure, records):
-        # Another task has records of its own.
-        owner.records = NoTaskState()
-        if then == "note without a marker":
+def test_restore_after_a_kill_during_the_pause(case: Case, failure: str, then: str, *, has_task_state: bool) -> None:
+    task_state = AirflowTaskState(Memory(), 2) if has_task_state else NoTaskState()
+    for service, owner, before in kills_during("pause", case, failure, task_state):
+        # Another task has its own task state.
+        owner.task_state = NoTaskState()
+        if then == "snapshot without a marker":
             owner.begun = None
-        if then.startswith("note"):
-            owner.note()
+        if then.startswith("snapshot"):
+            owner.take_snapshot()
         if then != "restore":
             owner.pause()
             assert not is_due(service)
@@ -213,15 +215,15 @@ def test_killed_anywhere_during_a_pause(case: Case, failure: str, then: str, *, 
 
 
 @pytest.mark.parametrize("failure", ["killed", "killed before"])
-def test_killed_anywhere_during_a_restore(case: Case, failure: str) -> None:
+def test_restore_after_a_kill_during_the_restore(case: Case, failure: str) -> None:
     for service, owner, before in kills_during("restore", case, failure, AirflowTaskState(Memory(), 2)):
         if service.state != before or owner.begun:
             owner.restore()
         assert service.state == before
 
 
-def test_an_attached_sync_is_never_on_its_own_schedule() -> None:
-    service, owner = taken("elt_sync", ATTACHED)
+def test_own_schedule_of_an_attached_sync_is_never_active() -> None:
+    service, owner = paused_by_owner("elt_sync", ATTACHED)
     owner.restore()
     assert {own for attached, own in service.schedules_over_time if attached is None} == {OURS}
 
@@ -237,27 +239,27 @@ def test_an_attached_sync_is_never_on_its_own_schedule() -> None:
 )
 def test_other_changes_by_a_user_are_kept(kind: str, changes: dict[str, Any]) -> None:
     service, owner = new(kind)
-    before = dict(service.thing)
-    owner.note()
+    before = dict(service.resource)
+    owner.take_snapshot()
     owner.pause()
-    service.thing |= changes
+    service.resource |= changes
     owner.restore()
-    assert {name: service.thing[name] for name in before | changes} == before | changes
+    assert {name: service.resource[name] for name in before | changes} == before | changes
 
 
 def test_a_sync_deactivated_during_a_pause_stays_inactive() -> None:
-    service, owner = taken("reverse_etl_sync")
-    service.thing["enabled"] = False
+    service, owner = paused_by_owner("reverse_etl_sync")
+    service.resource["enabled"] = False
     _, (warning,) = owner.restore()
-    assert service.thing == DEFAULTS["reverse_etl_sync"] | {"enabled": False}
+    assert service.resource == DEFAULTS["reverse_etl_sync"] | {"enabled": False}
     assert "enabled was changed to False in the meantime, and is kept" in warning
 
 
 @pytest.mark.parametrize("kind", SCHEDULE)
 def test_a_changed_schedule_is_not_overwritten(kind: str) -> None:
-    service, owner = taken(kind)
+    service, owner = paused_by_owner(kind)
     field, was = SCHEDULE[kind], DEFAULTS[kind][SCHEDULE[kind]]
-    service.thing[field] = "0 9 * * *"
+    service.resource[field] = "0 9 * * *"
     changed = service.state
     service.asked.clear()
     with pytest.raises(ScheduleChangedError, match=r"0 9 \* \* \*") as refused:
@@ -265,74 +267,74 @@ def test_a_changed_schedule_is_not_overwritten(kind: str) -> None:
     assert all(text in str(refused.value) for text in (was, OURS, field, "Nothing was overwritten"))
     result, (line,) = owner.restore("keep")
     assert result["action"] == "none"
-    assert "That is kept" in line
+    assert "These values are kept" in line
     assert {name.partition(".")[2] for name in service.asked} <= {"get", "list"}
     assert service.state == changed
     result, (line,) = owner.restore("restore")
-    assert (result["action"], service.thing[field]) == ("restore", was)
-    assert "is put back" in line
+    assert (result["action"], service.resource[field]) == ("restored", was)
+    assert "are restored" in line
     with pytest.raises(ValueError, match="if_changed must be"):
         owner.restore("perhaps")
 
 
-def test_a_record_of_a_schedule_changed_by_a_user_is_replaced() -> None:
-    service, owner = taken("elt_sync")
-    service.thing["sync_interval"] = "0 9 * * *"
-    # The schedule was not restored; now all tasks are cleared.
-    assert owner.note()["original"]["sync_interval"] == "0 9 * * *"
+def test_snapshot_of_a_schedule_changed_by_a_user_is_replaced() -> None:
+    service, owner = paused_by_owner("elt_sync")
+    service.resource["sync_interval"] = "0 9 * * *"
+    # All tasks are cleared, although the schedule was not restored.
+    assert owner.take_snapshot()["original"]["sync_interval"] == "0 9 * * *"
     owner.pause()
     owner.restore()
-    assert service.thing["sync_interval"] == "0 9 * * *"
+    assert service.resource["sync_interval"] == "0 9 * * *"
 
 
-def test_recording_rejects_an_edited_part_of_a_removed_schedule() -> None:
-    service, owner = taken("elt_sync", {"streams": {"s1": "0 1 * * *"}})
+def test_snapshot_rejects_an_edited_part_of_a_paused_schedule() -> None:
+    service, owner = paused_by_owner("elt_sync", {"streams": {"s1": "0 1 * * *"}})
     service.streams["s1"] = "0 9 * * *"
     with pytest.raises(ScheduleChangedError, match=r"sync_interval of stream s1 is '0 9 \* \* \*'"):
-        owner.note()
+        owner.take_snapshot()
     owner.restore("restore")
     assert service.streams == {"s1": "0 1 * * *"}
 
 
-def test_a_change_between_record_and_pause_is_refused() -> None:
+def test_change_between_snapshot_and_pause_is_refused() -> None:
     service, owner = new("transform")
-    owner.note()
-    service.thing["cron_expression"] = "0 9 * * *"
+    owner.take_snapshot()
+    service.resource["cron_expression"] = "0 9 * * *"
     with pytest.raises(ScheduleChangedError, match="Clear the task that took the snapshot"):
         owner.pause()
-    assert service.thing["cron_expression"] == "0 9 * * *"
+    assert service.resource["cron_expression"] == "0 9 * * *"
 
 
-def test_deleted_and_new_streams_are_left_alone() -> None:
-    service, owner = taken("elt_sync", {"streams": {"s1": "0 1 * * *", "s2": "0 2 * * *"}})
+def test_restore_ignores_deleted_and_new_streams() -> None:
+    service, owner = paused_by_owner("elt_sync", {"streams": {"s1": "0 1 * * *", "s2": "0 2 * * *"}})
     del service.streams["s1"]
     service.streams["s3"] = "0 7 * * *"
     _, warnings = owner.restore()
     assert service.streams == {"s2": "0 2 * * *", "s3": "0 7 * * *"}
-    assert warnings == ["sync_interval of stream s1 is gone."]
+    assert warnings == ["sync_interval of stream s1 is not restored, because the stream was deleted."]
 
 
 def test_a_deleted_resource_needs_no_restore(monkeypatch: pytest.MonkeyPatch) -> None:
-    service, owner = taken("transform")
+    service, owner = paused_by_owner("transform")
     replace(service, monkeypatch, get=NotFoundError("gone", status=404))
     result, warnings = owner.restore()
-    assert (result["action"], warnings) == ("none", ["Transform x is gone."])
+    assert (result["action"], warnings) == ("none", ["Transform x was deleted, so its schedule is not restored."])
 
 
 def replace(service: Service, monkeypatch: pytest.MonkeyPatch, **answers: Exception | None) -> None:
-    """Answer requests by the last part of their names, ``orchestrations.get`` by ``orchestration``, in another way."""
-    carry_out = service.carry_out
+    """Replace answers by the last part of the endpoint's name. ``orchestration`` stands for ``orchestrations.get``."""
+    execute = service.execute
 
     def answer(request: Request[Any]) -> Any:
         name = request.endpoint.name
         key = "orchestration" if name == "orchestrations.get" else name.partition(".")[2]
         if service.kind == "orchestration" or key not in answers:
-            return carry_out(request)
+            return execute(request)
         if (found := answers[key]) is not None:
             raise found
         return None
 
-    monkeypatch.setattr(service, "carry_out", answer)
+    monkeypatch.setattr(service, "execute", answer)
 
 
 @pytest.mark.parametrize("kind", SCHEDULE)
@@ -340,14 +342,14 @@ def test_a_paused_schedule_has_one_owner(kind: str) -> None:
     service = Service(kind)
     before = service.state
     first, second = Owner(service, OURS), Owner(service, THEIRS)
-    first.note()
-    second.note()
+    first.take_snapshot()
+    second.take_snapshot()
     first.pause()
     with pytest.raises(ScheduleOwnedError, match=f"is paused already.* by {OURS[:4]}"):
         second.pause()
     with pytest.raises(ScheduleOwnedError):
-        second.note()
-    # Its teardown runs all the same, and changes nothing, whatever if_changed says.
+        second.take_snapshot()
+    # The teardown of the second owner runs, too, but changes nothing for any value of if_changed.
     owned = service.state
     for if_changed in ("fail", "keep", "restore"):
         with pytest.raises(ScheduleOwnedError, match="Nothing was changed, regardless of if_changed"):
@@ -356,9 +358,9 @@ def test_a_paused_schedule_has_one_owner(kind: str) -> None:
     assert marks(service) == {OURS}
     first.restore()
     assert service.state == before
-    second.note()
+    second.take_snapshot()
     second.pause()
-    # A repeated teardown leaves the next owner alone.
+    # A repeated teardown does not affect the pause of the next owner.
     with pytest.raises(ScheduleOwnedError):
         first.restore("restore")
     assert marks(service) == {THEIRS}
@@ -367,22 +369,22 @@ def test_a_paused_schedule_has_one_owner(kind: str) -> None:
     assert service.state == before
 
 
-def test_of_two_simultaneous_owners_one_loses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_two_simultaneous_pauses_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     service = Service("elt_sync")
     before = service.state
     first, second = Owner(service, OURS), Owner(service, THEIRS)
-    first.note()
-    second.note()
-    # The other owner writes right after this one.
+    first.take_snapshot()
+    second.take_snapshot()
+    # The other owner writes immediately after this one.
     reads = iter([{}, {"sync_interval": THEIRS}])
     send = service.send
 
-    def overtaken(request: Request[Any]) -> Any:
+    def send_after_the_other(request: Request[Any]) -> Any:
         if request.endpoint.name == "elt_syncs.get":
-            service.thing |= next(reads, {})
+            service.resource |= next(reads, {})
         return send(request)
 
-    monkeypatch.setattr(service, "send", overtaken)
+    monkeypatch.setattr(service, "send", send_after_the_other)
     with pytest.raises(ScheduleOwnedError):
         first.pause()
     with pytest.raises(ScheduleOwnedError):
@@ -392,86 +394,88 @@ def test_of_two_simultaneous_owners_one_loses(monkeypatch: pytest.MonkeyPatch) -
     assert service.state == before
 
 
-def test_an_owner_that_disables_respects_another_owner() -> None:
+def test_pause_by_disabling_respects_another_owner() -> None:
     service = Service("elt_sync")
     first, second = Owner(service, OURS), Owner(service, THEIRS, paused=True)
-    first.note()
-    second.note()
+    first.take_snapshot()
+    second.take_snapshot()
     first.pause()
     with pytest.raises(ScheduleOwnedError):
         second.pause()
-    assert service.thing["enabled"]
+    assert service.resource["enabled"]
 
 
-def test_only_the_changed_part_of_a_schedule_is_kept() -> None:
-    service, owner = taken("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *"}})
-    service.thing["sync_interval"] = "0 9 * * *"
+def test_if_changed_keep_keeps_only_the_changed_field() -> None:
+    service, owner = paused_by_owner("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *"}})
+    service.resource["sync_interval"] = "0 9 * * *"
     result, (line,) = owner.restore("keep")
-    assert (result["action"], "That is kept" in line) == ("restore", True)
-    assert service.thing["sync_interval"] == "0 9 * * *"
-    assert (service.thing["orchestration_workflow_id"], service.streams) == ("o", {"s1": "0 1 * * *"})
+    assert (result["action"], "These values are kept" in line) == ("restored", True)
+    assert service.resource["sync_interval"] == "0 9 * * *"
+    assert (service.resource["orchestration_workflow_id"], service.streams) == ("o", {"s1": "0 1 * * *"})
 
 
 def test_an_orchestration_assigned_during_a_pause_is_kept() -> None:
-    service, owner = taken("transform")
-    service.thing["orchestration_workflow_id"] = "p"
-    assert owner.restore()[0]["action"] == "restore"
-    assert (service.thing["orchestration_workflow_id"], service.thing["cron_expression"]) == ("p", "0 4 * * *")
+    service, owner = paused_by_owner("transform")
+    service.resource["orchestration_workflow_id"] = "p"
+    assert owner.restore()[0]["action"] == "restored"
+    assert (service.resource["orchestration_workflow_id"], service.resource["cron_expression"]) == ("p", "0 4 * * *")
 
 
 @pytest.mark.parametrize("if_changed", ["fail", "keep", "restore"])
 @pytest.mark.parametrize(
-    ("kind", "more"), [each for each in THINGS if each[1].get("orchestration_workflow_id")], ids=str
+    ("kind", "more"), [each for each in RESOURCES if each[1].get("orchestration_workflow_id")], ids=str
 )
-def test_all_but_a_deleted_orchestration_is_restored(
+def test_restore_without_a_deleted_orchestration(
     kind: str, more: dict[str, Any], if_changed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, owner = new(kind, more)
-    thing, streams = service.state
-    owner.note()
+    resource, streams = service.state
+    owner.take_snapshot()
     owner.pause()
     gone = NotFoundError("no such orchestration", status=404)
     replace(service, monkeypatch, orchestration=gone, attach_orchestration=gone)
-    carry_out = service.carry_out
+    execute = service.execute
 
     def refuse(request: Request[Any]) -> Any:
         if request.endpoint.name == "reverse_etl_syncs.update":
             if body_of(request).get("orchestration_workflow_id") is not None:
                 raise InvalidRequestError("no such orchestration", status=400)
             assert body_of(request).get("sync_interval") is not None, "the service refuses it without any schedule"
-        return carry_out(request)
+        return execute(request)
 
-    monkeypatch.setattr(service, "carry_out", refuse)
+    monkeypatch.setattr(service, "execute", refuse)
     for _ in range(2):
         if kind == "reverse_etl_sync" and more.get("sync_interval", "") is None:
             # The interface cannot remove the last schedule of a reverse ETL sync.
             with pytest.raises(
-                ScheduleNotRestoredError, match=f"without orchestration o, which is gone.*{OURS[:4]}.* of None"
+                ScheduleNotRestoredError, match=f"without orchestration o, which was deleted.*{OURS[:4]}.* of None"
             ):
                 owner.restore(if_changed)
-            assert (service.thing["sync_interval"], service.thing["enabled"]) == (OURS, True)
+            assert (service.resource["sync_interval"], service.resource["enabled"]) == (OURS, True)
             continue
         if if_changed == "keep":
-            assert owner.restore("keep")[1][0].endswith("is gone. All else is put back.")
+            assert owner.restore("keep")[1][0].endswith("was deleted. All other fields are restored.")
         else:
-            with pytest.raises(ScheduleChangedError, match=r"Orchestration o, to which .* is gone\. All else is put"):
+            with pytest.raises(
+                ScheduleChangedError, match=r"Orchestration o, to which .* was deleted\. All other fields are"
+            ):
                 owner.restore(if_changed)
-        assert service.state == (thing | {"orchestration_workflow_id": None}, streams)
+        assert service.state == (resource | {"orchestration_workflow_id": None}, streams)
 
 
 def test_a_failed_attachment_to_an_orchestration_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    service, owner = taken("elt_sync", ATTACHED)
+    service, owner = paused_by_owner("elt_sync", ATTACHED)
     replace(service, monkeypatch, orchestration=None, attach_orchestration=NotFoundError("not now", status=404))
     with pytest.raises(NotFoundError):
         owner.restore()
-    assert service.thing["sync_interval"] == OURS
+    assert service.resource["sync_interval"] == OURS
 
 
-def test_a_paused_schedule_without_a_record_is_an_error() -> None:
-    _, owner = taken("elt_sync")
+def test_paused_schedule_without_a_snapshot_is_an_error() -> None:
+    _, owner = paused_by_owner("elt_sync")
     owner.begun = owner.kept = None
     with pytest.raises(ScheduleLostError, match="Set the schedule in the service"):
-        owner.note()
+        owner.take_snapshot()
 
 
 @pytest.mark.parametrize(
@@ -484,9 +488,9 @@ def test_a_paused_schedule_without_a_record_is_an_error() -> None:
         ("transform", {"cron_expression": None, "materialization": "view", "status": "draft"}),
     ],
 )
-def test_a_resource_without_a_schedule_is_left_alone(kind: str, more: dict[str, Any]) -> None:
+def test_resource_without_a_schedule_is_not_changed(kind: str, more: dict[str, Any]) -> None:
     service, owner = new(kind, more)
-    assert owner.note()["held"] == {}
+    assert owner.take_snapshot()["held"] == {}
     service.asked.clear()
     assert owner.pause()["action"] == "none"
     assert owner.restore()[0]["action"] == "none"
@@ -502,30 +506,28 @@ def test_a_resource_without_a_schedule_is_left_alone(kind: str, more: dict[str, 
         ("orchestration", {}, True, "Only ELT syncs"),
     ],
 )
-def test_a_schedule_that_cannot_be_restored_is_not_paused(
-    kind: str, more: dict[str, Any], *, paused: bool, problem: str
-) -> None:
+def test_unrestorable_schedule_is_not_paused(kind: str, more: dict[str, Any], *, paused: bool, problem: str) -> None:
     _, owner = new(kind, more, paused=paused)
-    with pytest.raises(NotHoldableError, match=problem):
-        owner.note()
+    with pytest.raises(ScheduleNotPausableError, match=problem):
+        owner.take_snapshot()
 
 
-def test_a_hidden_orchestration_schedule_is_restored_as_given() -> None:
+def test_given_schedule_of_an_orchestration_is_restored() -> None:
     service, owner = new("orchestration")
     service.shows_schedule = False
-    with pytest.raises(NotHoldableError, match="give cron_schedule"):
-        owner.note()
+    with pytest.raises(ScheduleNotPausableError, match="Pass it as cron_schedule"):
+        owner.take_snapshot()
     owner.cron = "0 6 * * *"
-    owner.note()
+    owner.take_snapshot()
     owner.pause()
-    assert service.thing["cron_schedule"] == OURS
+    assert service.resource["cron_schedule"] == OURS
     owner.restore()
-    assert service.thing["cron_schedule"] == "0 6 * * *"
+    assert service.resource["cron_schedule"] == "0 6 * * *"
 
 
 def test_a_restored_schedule_is_verified() -> None:
-    service, owner = taken("transform")
-    service.thing["rebuild_trigger"] = "none"
+    service, owner = paused_by_owner("transform")
+    service.resource["rebuild_trigger"] = "none"
     with pytest.raises(ScheduleNotRestoredError, match="rebuild_trigger 'none' in place of 'schedule'"):
         owner.restore()
 
@@ -533,44 +535,44 @@ def test_a_restored_schedule_is_verified() -> None:
 def test_a_lost_response_leaves_a_sync_active() -> None:
     service, owner = new("reverse_etl_sync")
     before = service.state
-    owner.note()
+    owner.take_snapshot()
     service.fail(4, "lost")
     with pytest.raises(TransportError):
         owner.pause()
     assert service.asked[3] == "reverse_etl_syncs.update"
-    assert service.thing["enabled"]
+    assert service.resource["enabled"]
     owner.restore()
     assert service.state == before
 
 
-def test_a_task_that_times_out_during_an_update_can_restore() -> None:
+def test_task_restores_after_a_timeout_during_an_update() -> None:
     service, owner = new("reverse_etl_sync")
-    owner.note()
+    owner.take_snapshot()
     service.fail(3, "killed")
     earlier = DeactivatedSyncs(NoTaskState())
-    assert owner.noted is not None
+    assert owner.snapshot is not None
     with pytest.raises(KilledError):
-        run_blocking(schedules.pause(owner.noted, PauseContext(earlier, 60)), service.send, service.sleep)
-    assert not service.thing["enabled"]
+        run_blocking(schedules.pause(owner.snapshot, PauseContext(earlier, 60)), service.send, service.sleep)
+    assert not service.resource["enabled"]
     run_blocking(restore(earlier), service.send, service.sleep)
-    assert service.thing["enabled"]
+    assert service.resource["enabled"]
 
 
-def test_each_owner_has_a_cron_expression_of_its_own() -> None:
+def test_each_owner_has_a_unique_cron_expression() -> None:
     owners = [(run, index) for run in ("r1", "r2") for index in (-1, 0, 1)]
-    crons = [schedules.never("dag", run, "note", index) for run, index in owners]
+    crons = [schedules.owner_mark("dag", run, "snapshot", index) for run, index in owners]
     assert len(set(crons)) == 6
-    assert crons == [schedules.never("dag", run, "note", index) for run, index in owners]
+    assert crons == [schedules.owner_mark("dag", run, "snapshot", index) for run, index in owners]
     for cron in crons:
         assert croniter.is_valid(cron)
         assert cron.endswith(" 29 2 *")
-        assert schedules._NEVER.fullmatch(cron)
-    assert not schedules._NEVER.fullmatch("0 3 29 2 1")
+        assert schedules._MARK.fullmatch(cron)
+    assert not schedules._MARK.fullmatch("0 3 29 2 1")
 
 
 @pytest.mark.parametrize(
     "given", [{}, {"resource": "elt_sync"}, "None", [1], dict.fromkeys(ScheduleSnapshot.__required_keys__)]
 )
-def test_an_invalid_record_is_refused(given: Any) -> None:
+def test_invalid_snapshot_is_refused(given: Any) -> None:
     with pytest.raises(ValueError, match="snapshot must be"):
         schedules.read_snapshot(given)

@@ -1,4 +1,4 @@
-"""SQL templates with expressions of Airflow, which are rendered, and of the service, which stay."""
+"""SQL templates: expressions of Airflow are rendered, and references of the service stay."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from airflow_provider_datapipe.resources.sql_templates import keeping_references, keeps_references
 
 CONTEXT: dict[str, Any] = {"ds": "2026-01-02", "params": {"most": 3, "name": "orders"}}
-#: Names of the context, and one that is not in it now.
+#: Names of Airflow's context. The last one is not in the context of this test.
 KNOWN = {*CONTEXT, "ts"}
 
 
@@ -47,7 +47,7 @@ def rendered(template: str, **more: Any) -> str:
         ("{{ twice('ab') }}{{ range(2) | list }}", "abab[0, 1]"),
         ("{{ 'text' }} {{ 1 }} {{ (ds) }} {{ not ds }} {{ [ds][0] }}", "text 1 2026-01-02 False 2026-01-02"),
         ("{{ {'a': {'b': ds}}.a.b }}", "2026-01-02"),
-        # Tags of any look, with any spaces.
+        # References in any form, with any spaces.
         ("{{ raw.stripe.payments }}", "{{ raw.stripe.payments }}"),
         ("{{raw.my-schema.2024 orders}}", "{{raw.my-schema.2024 orders}}"),
         ('{{raw.it\'s}} {{ ds }} {{raw."x"}}', '{{raw.it\'s}} 2026-01-02 {{raw."x"}}'),
@@ -55,9 +55,9 @@ def rendered(template: str, **more: Any) -> str:
         ("{{raw\n.x}}", "{{raw\n.x}}"),
         ("{{raw.a\\nb}}", "{{raw.a\\nb}}"),
         ("{{model | nosuch}} {{model.x(1)}}", "{{model | nosuch}} {{model.x(1)}}"),
-        # Jinja's own marks for white space do what they do.
+        # Jinja's whitespace control has its usual effect.
         ("a  {{- raw.x -}}  b {{- ds -}}  c", "a{{ raw.x }}b2026-01-02c"),
-        # A name is Jinja's where it is defined, and only there.
+        # A name belongs to Jinja only in its scope.
         ("{% set x = 1 %}{{ x }}", "1"),
         ("{% for raw in [1, 2] %}{{ raw }}{{ loop.index }}{% endfor %}{{ raw.x }}", "1122{{ raw.x }}"),
         ("{% for c in ['a', 'b'] %}{{ c }} FROM {{raw.t}}{% endfor %}", "a FROM {{raw.t}}b FROM {{raw.t}}"),
@@ -69,7 +69,7 @@ def rendered(template: str, **more: Any) -> str:
         ("{% from 'macros.sql' import limit %}{{ limit(5) }}", "LIMIT 5 -- {{raw.x.y}}"),
         ("{% import 'macros.sql' as tools %}{{ tools.limit(5) }}", "LIMIT 5 -- {{raw.x.y}}"),
         ("{% block a %}{{ self.b() }}{% endblock %}{% block b %}{{raw.x}}{% endblock %}", "{{raw.x}}{{raw.x}}"),
-        # What is no code.
+        # Raw blocks, comments and text.
         ("{% raw %}{{ ds }}{{ raw.x }}{% endraw %}{{ ds }}", "{{ ds }}{{ raw.x }}2026-01-02"),
         ("{%- raw -%} {{ ds }} {%- endraw -%} {{raw.x}}", "{{ ds }}{{raw.x}}"),
         ("a{# {{raw.x}} #}b{#- {{ -#}{{ ds }}", "ab2026-01-02"),
@@ -80,17 +80,17 @@ def rendered(template: str, **more: Any) -> str:
         ("", ""),
     ],
 )
-def test_each_gets_what_is_its_own(template: str, expected: str) -> None:
+def test_expressions_are_rendered_and_references_stay(template: str, expected: str) -> None:
     assert rendered(template) == expected
 
 
 @pytest.mark.parametrize(
     ("template", "error"),
     [
-        # A name of the context that this run has not: never sent to the service.
+        # A context name that is undefined in this run is never sent to the service.
         ("{{ ts }}", UndefinedError),
         ("{{ params.nosuch }}", UndefinedError),
-        # Braces within can't be the service's.
+        # A reference of the service cannot contain braces.
         ("{{ nosuch({'a': 1}) }}", UndefinedError),
         ("{{ ds", TemplateSyntaxError),
         ("{{ ds + }}", TemplateSyntaxError),
@@ -101,12 +101,12 @@ def test_each_gets_what_is_its_own(template: str, expected: str) -> None:
         ("{% include 'nosuch.sql' %}", TemplateNotFound),
     ],
 )
-def test_what_is_wrong_is_said_as_ever(template: str, error: type[Exception]) -> None:
+def test_invalid_templates_raise_the_errors_of_jinja(template: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         rendered(template)
 
 
-def test_a_message_names_the_line() -> None:
+def test_syntax_error_has_the_line_number() -> None:
     with pytest.raises(TemplateSyntaxError) as failure:
         rendered("{{raw\n.a b}}\n{{model.x\n}}\n{{ ds + }}")
     assert failure.value.lineno == 5
@@ -142,7 +142,7 @@ def test_settings_of_jinja_are_kept(settings: dict[str, Any], template: str, exp
     assert rendered(template, **settings) == expected
 
 
-def test_the_environment_itself_stays_as_it_was() -> None:
+def test_original_environment_is_unchanged() -> None:
     plain = environment()
     keeping = keeping_references(plain, KNOWN)
     assert (keeps_references(keeping), keeps_references(plain)) == (True, False)
@@ -151,10 +151,10 @@ def test_the_environment_itself_stays_as_it_was() -> None:
         plain.from_string("{{ raw.x }}").render(CONTEXT)
 
 
-#: What may stand in the braces of a reference: anything but braces, after a name that is not Airflow's.
+#: Content of a reference: a name that is not Airflow's, and any further text without braces.
 TAGS = st.from_regex(r"\A\s?(raw|model|stage_2|Émile)([.:/ $'\"\\|,(\[\])%#~+*-]?[\w❤]{1,5}){0,4}\s?\Z")
 SQL = st.text(st.characters(blacklist_characters="{}%#\r", blacklist_categories=["Cs"]), max_size=20).map(
-    # Jinja itself makes a line end of what Python takes for one, and leaves out the last.
+    # Jinja normalizes line ends and removes the last one.
     lambda text: " ".join(text.splitlines()) + "|"
 )
 JINJA = st.sampled_from(
@@ -176,18 +176,18 @@ PIECES = st.one_of(SQL.map(lambda text: (text, text)), TAGS.map(lambda tag: (f"{
 @given(st.lists(PIECES, max_size=12))
 @example([("{{raw.'}}", "{{raw.'}}"), ("{{ ds }}", "2026-01-02"), ("{{raw.'}}", "{{raw.'}}")])
 @example([("{{raw.(}}", "{{raw.(}}"), ("{{ ds }}", "2026-01-02")])
-def test_any_mixture_comes_out_right(pieces: list[tuple[str, str]]) -> None:
+def test_random_mixture_of_sql_references_and_jinja(pieces: list[tuple[str, str]]) -> None:
     template, expected = ("".join(parts) for parts in zip(*pieces, strict=True)) if pieces else ("", "")
     assert rendered(template) == expected
 
 
 @given(st.lists(st.one_of(SQL.map(lambda text: (text, text)), JINJA), max_size=12))
-def test_without_references_nothing_differs_from_jinja(pieces: list[tuple[str, str]]) -> None:
+def test_templates_without_references_equal_those_of_jinja(pieces: list[tuple[str, str]]) -> None:
     template = "".join(piece for piece, _ in pieces)
     assert rendered(template) == environment().from_string(template).render(CONTEXT)
 
 
 @given(st.text("{}%#-'\"\\ \ndsraw.x()[]", max_size=40))
-def test_whatever_it_is_it_is_rendered_or_refused_by_jinja(template: str) -> None:
+def test_arbitrary_text_is_rendered_or_refused_by_jinja(template: str) -> None:
     with suppress(TemplateSyntaxError, UndefinedError, TypeError):
         rendered(template)

@@ -1,4 +1,4 @@
-"""Files as transforms, and the order in which they are built."""
+"""Transforms from SQL files, and their build order."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from airflow_provider_datapipe.api.models.formats.sql_references import tags
 from airflow_provider_datapipe.resources.transform_folder import (
     CyclicTransformsError,
-    about,
     desired_transforms,
     levels,
     read_folder,
     reads,
+    replace_this,
 )
 
 
-def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:
+def test_folder_is_read_with_subfolders(tmp_path: Path) -> None:
     for path in ("orders.sql", "sales/eu/orders.sql", "sales/notes.txt", ".git/x.sql", "sales/.hidden.sql"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(f"-- {path} ❤", encoding="utf-8")
@@ -35,7 +35,7 @@ def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "file.sql", "empty"])
-def test_what_is_no_folder_of_sql_is_named(folder: str, tmp_path: Path) -> None:
+def test_folder_without_sql_files_is_an_error(folder: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file.sql").write_text("SELECT 1")
     with pytest.raises(ValueError, match=folder):
@@ -55,11 +55,11 @@ def test_what_is_no_folder_of_sql_is_named(folder: str, tmp_path: Path) -> None:
         ("SELECT 1", []),
     ],
 )
-def test_what_stands_in_comments_and_quotes_is_no_reference(sql: str, expected: list[str]) -> None:
+def test_comments_and_quotes_contain_no_references(sql: str, expected: list[str]) -> None:
     assert tags(sql) == expected
 
 
-def test_a_tag_is_folders_and_name() -> None:
+def test_reference_consists_of_folder_and_name() -> None:
     sql = (
         "FROM {{model.sales.orders}}, {{sales.orders}}, {{raw.sales.orders}}, {{model.orders}}, {{other.sales.people}}"
     )
@@ -67,20 +67,20 @@ def test_a_tag_is_folders_and_name() -> None:
     read = reads(desired_transforms(files))
     assert read["all"] == ["sales/orders", "orders", "sales/people"]
     assert read["orders"] == []
-    # What is known to be something else is that.
+    # A known reference of the service takes precedence over a file.
     assert reads(desired_transforms(files), {"model.orders", "sales.orders"})["all"] == ["sales/orders", "sales/people"]
 
 
-def test_what_is_read_comes_first() -> None:
+def test_build_order_follows_the_references() -> None:
     read = {"c": ["b", "a"], "b": ["a"], "a": [], "alone": []}
     assert levels(read) == [["a", "alone"], ["b"], ["c"]]
 
 
-def test_a_circle_is_named() -> None:
+def test_circular_references_are_an_error() -> None:
     read = {"a": ["b"], "b": ["c"], "c": ["d"], "d": ["b"], "e": []}
-    with pytest.raises(CyclicTransformsError, match=r"circle: b -> c -> d -> b\."):
+    with pytest.raises(CyclicTransformsError, match=r"cycle: b -> c -> d -> b\."):
         levels(read)
-    with pytest.raises(CyclicTransformsError, match=r"circle: a -> a\."):
+    with pytest.raises(CyclicTransformsError, match=r"cycle: a -> a\."):
         levels({"a": ["a"]})
 
 
@@ -89,16 +89,16 @@ GRAPHS = st.dictionaries(st.sampled_from(PATHS), st.lists(st.sampled_from(PATHS)
 
 
 @given(GRAPHS)
-def test_any_graph_is_ordered_or_has_a_circle(graph: dict[str, list[str]]) -> None:
+def test_random_graph_is_ordered_or_circular(graph: dict[str, list[str]]) -> None:
     read = {path: [other for other in others if other in graph] for path, others in graph.items()}
     try:
         ordered = levels(read)
     except CyclicTransformsError as error:
         with pytest.raises(graphlib.CycleError):
             graphlib.TopologicalSorter(read).prepare()
-        circle = str(error).partition("circle: ")[2].partition(".")[0].split(" -> ")
-        assert circle[0] == circle[-1]
-        assert all(after in read[before] for before, after in itertools.pairwise(circle))
+        cycle = str(error).partition("cycle: ")[2].partition(".")[0].split(" -> ")
+        assert cycle[0] == cycle[-1]
+        assert all(after in read[before] for before, after in itertools.pairwise(cycle))
         return
     assert sorted(path for level in ordered for path in level) == sorted(read)
     place = {path: number for number, level in enumerate(ordered) for path in level}
@@ -114,5 +114,5 @@ def test_any_graph_is_ordered_or_has_a_circle(graph: dict[str, list[str]]) -> No
         ("-- first\nSELECT '--;'", "(-- first\nSELECT '--;')"),
     ],
 )
-def test_sql_becomes_a_table(sql: str, expected: str) -> None:
-    assert about("'{{this}}' {{ this }} -- {{this}}", sql) == f"'{{{{this}}}}' {expected} -- {{{{this}}}}"
+def test_this_is_replaced_by_a_subquery(sql: str, expected: str) -> None:
+    assert replace_this("'{{this}}' {{ this }} -- {{this}}", sql) == f"'{{{{this}}}}' {expected} -- {{{{this}}}}"

@@ -1,4 +1,4 @@
-"""Deployments with lost, late and unusual responses: the steps with a model of the service."""
+"""Deployments of transforms with lost, late and unusual responses of a model service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.unit.runs.model_service import ModelService, page, transform
 NEW = DesiredTransform("daily", "sales", "SELECT 1", "table")
 
 
-def there(**more: Any) -> Transform:
+def existing(**more: Any) -> Transform:
     return transform(materialization_status="completed", **more)
 
 
@@ -41,46 +41,51 @@ def version(*, published: bool) -> Page[Any]:
     return page(TransformVersion.model_validate(fields | {"is_published": published}))
 
 
-def driven(service: ModelService, steps: Flow[Any]) -> Any:
-    return run_blocking(steps, service.send, service.sleep)
+def run(service: ModelService, flow: Flow[Any]) -> Any:
+    return run_blocking(flow, service.send, service.sleep)
 
 
 def deploy(service: ModelService, wanted: DesiredTransform = NEW, *, publish: bool = True) -> Batch:
-    batch: Batch = driven(service, transforms.deploy(wanted, publish=publish, records=NoTaskState()))
+    batch: Batch = run(service, transforms.deploy(wanted, publish=publish, records=NoTaskState()))
     return batch
 
 
 @pytest.mark.parametrize("error", [LOST, BROKEN])
 @pytest.mark.parametrize("shown_after", [1, 2])
-def test_what_was_created_though_no_answer_came_is_found(error: Exception, shown_after: int) -> None:
-    lists: list[Any] = [page()] * shown_after + [page(there(status="draft"))]
+def test_transform_created_without_a_response_is_found(error: Exception, shown_after: int) -> None:
+    lists: list[Any] = [page()] * shown_after + [page(existing(status="draft"))]
     service = ModelService(transforms__list=lists, transforms__create=[error])
     batch = deploy(service)
     assert service.asked.count("transforms.create") == 1
     assert (batch.note["action"], [target.resource_id for target in batch.queued]) == ("created", ["t"])
 
 
-def test_what_was_not_created_is_not_created_twice() -> None:
+def test_failed_creation_is_not_repeated() -> None:
     service = ModelService(transforms__list=[page()], transforms__create=[LOST])
     with pytest.raises(TransportError):
         deploy(service)
     assert service.asked.count("transforms.create") == 1
 
 
-def test_the_client_may_repeat_a_change_but_not_a_creation() -> None:
-    service = ModelService(transforms__list=[page(there())], transforms__update=[there(sql_template="SELECT 2")])
+def test_updates_are_retryable_but_creations_are_not() -> None:
+    service = ModelService(transforms__list=[page(existing())], transforms__update=[existing(sql_template="SELECT 2")])
     deploy(service, DesiredTransform("daily", "sales", "SELECT 2"))
     repeats = {request.endpoint.name: request.endpoint.repeat for request in service.requests}
     assert repeats["transforms.update"] is Repeat.IDEMPOTENT
-    service = ModelService(transforms__list=[page()], transforms__create=[there(status="draft")])
+    service = ModelService(transforms__list=[page()], transforms__create=[existing(status="draft")])
     deploy(service)
     assert service.requests[-1].endpoint.repeat is Repeat.CREATES
 
 
-def test_only_a_name_and_folder_that_are_the_same_are_it() -> None:
-    # The service filters by a part of the name, in any case.
-    others = [there(name="daily_2"), there(name="Daily"), there(folder_path="sales/eu"), there(folder_path="")]
-    service = ModelService(transforms__list=[page(*others)], transforms__create=[there(status="draft")])
+def test_transform_must_match_name_and_folder_exactly() -> None:
+    # The service filters by a part of the name and ignores case.
+    others = [
+        existing(name="daily_2"),
+        existing(name="Daily"),
+        existing(folder_path="sales/eu"),
+        existing(folder_path=""),
+    ]
+    service = ModelService(transforms__list=[page(*others)], transforms__create=[existing(status="draft")])
     assert deploy(service).note["action"] == "created"
 
 
@@ -94,25 +99,27 @@ def test_only_a_name_and_folder_that_are_the_same_are_it() -> None:
         ({"materialization_status": "running"}, False, Due.PUBLICATION),
         ({"materialization_status": "odd"}, True, Due.PATIENCE),
         ({"materialization_status": "failed"}, True, Due.PUBLICATION),
-        # Published as a view, and to be a table; and the other way round.
+        # The transform is published as a view and should be a table, or vice versa.
         ({"materialization_status": None}, True, Due.PUBLICATION),
         ({"materialization": "view"}, True, Due.PUBLICATION),
         ({"materialization": "view", "materialization_status": None}, True, Due.NOTHING),
         ({"materialization": "view", "materialization_status": None}, False, Due.PUBLICATION),
     ],
 )
-def test_what_stands_tells_what_is_due(shown: dict[str, Any], *, published: bool, expected: Due) -> None:
-    found = there() if not shown else transform(**({"materialization_status": "completed"} | shown))
+def test_required_action_for_each_state_of_a_transform(
+    shown: dict[str, Any], *, published: bool, expected: Due
+) -> None:
+    found = existing() if not shown else transform(**({"materialization_status": "completed"} | shown))
     service = ModelService(transforms__versions=[version(published=published)])
-    assert driven(service, transforms.due_of(found, is_changed=False)) is expected
-    assert driven(service, transforms.due_of(found, is_changed=True)) is Due.PUBLICATION
+    assert run(service, transforms.due_of(found, is_changed=False)) is expected
+    assert run(service, transforms.due_of(found, is_changed=True)) is Due.PUBLICATION
 
 
-def test_space_around_sql_is_no_difference() -> None:
+def test_whitespace_around_sql_is_no_difference() -> None:
     wanted = DesiredTransform("daily", "sales", "\n SELECT 1 \n", "table", "")
-    assert transforms.differences(wanted, there()) == {}
+    assert transforms.differences(wanted, existing()) == {}
     wanted = DesiredTransform("daily", "sales", "SELECT  1", "view", "new")
-    assert transforms.differences(wanted, there()) == {
+    assert transforms.differences(wanted, existing()) == {
         "sql_template": "SELECT  1",
         "materialization": "view",
         "documentation": "new",
@@ -123,18 +130,18 @@ def test_space_around_sql_is_no_difference() -> None:
     ("wanted", "found", "same"),
     [(None, "0 1 * * *", True), ("none", None, True), ("none", "0 1 * * *", False), ("0 1 * * *", None, False)],
 )
-def test_a_schedule_that_is_not_given_stays(wanted: str | None, found: str | None, *, same: bool) -> None:
+def test_schedule_is_changed_only_if_given(wanted: str | None, found: str | None, *, same: bool) -> None:
     desired = DesiredTransform("daily", "sales", "SELECT 1", cron_expression=wanted)
-    change = transforms.schedule_change(desired, there(cron_expression=found), sends_unknown=False)
+    change = transforms.schedule_change(desired, existing(cron_expression=found), sends_unknown=False)
     assert change == (None if same else wanted)
 
 
-def test_a_build_that_failed_gets_no_schedule() -> None:
+def test_failed_build_sets_no_schedule() -> None:
     wanted = DesiredTransform("daily", "sales", "SELECT 1", cron_expression="0 1 * * *")
-    service = ModelService(transforms__list=[page(there())], transforms__versions=[version(published=True)])
+    service = ModelService(transforms__list=[page(existing())], transforms__versions=[version(published=True)])
     batch = deploy(service, wanted)
     batch.ended = [WaitOutcome(WaitOutcomeReason.RUN_OVER, RunRef("transform", "t", "daily"), Outcome.FAILED)]
-    driven(service, transforms.conclude(batch))
+    run(service, transforms.conclude(batch))
     assert "transforms.update" not in service.asked
 
 
@@ -144,7 +151,7 @@ NO_REFERENCES = AvailableReferences(data=())
 def bulk(service: ModelService, *names: str, **sql: str) -> Batch:
     desired = [DesiredTransform(name, "", "SELECT 1") for name in names]
     desired += [DesiredTransform(name, "", text) for name, text in sql.items()]
-    batch: Batch = driven(service, transform_bulk.begin(desired, publish=True, records=NoTaskState()))
+    batch: Batch = run(service, transform_bulk.begin(desired, publish=True, records=NoTaskState()))
     return batch
 
 
@@ -158,7 +165,7 @@ def created(*names: str) -> TransformBulkResults:
 
 
 @pytest.mark.parametrize("error", [LOST, BROKEN])
-def test_many_that_were_created_though_no_answer_came_are_found(error: Exception) -> None:
+def test_transforms_created_in_bulk_without_a_response_are_found(error: Exception) -> None:
     service = ModelService(
         transforms__available_references=[NO_REFERENCES],
         transforms__list=[page(), drafts("a"), drafts("a", "b")],
@@ -170,7 +177,7 @@ def test_many_that_were_created_though_no_answer_came_are_found(error: Exception
 
 
 @pytest.mark.parametrize("error", [LOST, UNSENT, AuthenticationError("no", status=401)])
-def test_possibly_missing_creations_are_left_to_the_next_try(error: Exception) -> None:
+def test_incomplete_bulk_creation_is_left_to_the_retry(error: Exception) -> None:
     service = ModelService(
         transforms__available_references=[NO_REFERENCES],
         transforms__list=[page(), drafts("a")],
@@ -181,11 +188,11 @@ def test_possibly_missing_creations_are_left_to_the_next_try(error: Exception) -
     assert service.asked.count("transforms.create_bulk") == 1
 
 
-def test_what_an_item_is_refused_for_is_told_with_it() -> None:
+def test_refused_transform_does_not_stop_the_others() -> None:
     service = ModelService(
         transforms__available_references=[NO_REFERENCES],
-        transforms__list=[page(there(name="a", folder_path=""), there(id="u", name="b", folder_path=""))],
-        transforms__update=[InvalidRequestError("no", status=400), there(id="u", name="b", folder_path="")],
+        transforms__list=[page(existing(name="a", folder_path=""), existing(id="u", name="b", folder_path=""))],
+        transforms__update=[InvalidRequestError("no", status=400), existing(id="u", name="b", folder_path="")],
     )
     batch = bulk(service, a="SELECT 2", b="SELECT 3")
     assert {path: item["result"] for path, item in batch.note["items"].items()} == {"a": "failed", "b": "updated"}
@@ -193,7 +200,7 @@ def test_what_an_item_is_refused_for_is_told_with_it() -> None:
 
 
 @pytest.mark.parametrize("reason", [WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT])
-def test_nothing_more_is_started_after_a_wait_in_vain(reason: WaitOutcomeReason) -> None:
+def test_no_further_transform_starts_after_a_failed_wait(reason: WaitOutcomeReason) -> None:
     service = ModelService(
         transforms__available_references=[NO_REFERENCES],
         transforms__list=[page()],
@@ -201,14 +208,14 @@ def test_nothing_more_is_started_after_a_wait_in_vain(reason: WaitOutcomeReason)
     )
     batch = bulk(service, a="SELECT 1", b="SELECT 1", c="FROM {{model.b}}")
     assert [target.name for target in batch.queued] == ["a", "b"]
-    # As it goes through the trigger.
+    # The batch passes through the trigger.
     batch = Batch.from_dict(batch.as_dict())
     batch.queued = []
     batch.ended = [
         WaitOutcome(WaitOutcomeReason.RUN_OVER, RunRef("transform", "id-b", "b"), Outcome.SUCCEEDED),
         WaitOutcome(reason, RunRef("transform", "id-a", "a"), Outcome.RUNNING),
     ]
-    driven(service, transform_bulk.go_on(batch))
+    run(service, transform_bulk.go_on(batch))
     assert batch.is_over
     result, error = transform_bulk.result_of_bulk(batch)
     assert {path: item["result"] for path, item in result["transforms"].items()} == {
@@ -220,7 +227,7 @@ def test_nothing_more_is_started_after_a_wait_in_vain(reason: WaitOutcomeReason)
     assert "2 of 3 transforms were not deployed" in str(error)
 
 
-def test_an_error_tells_of_some_and_how_many_more() -> None:
+def test_error_lists_some_transforms_and_counts_the_rest() -> None:
     batch = Batch("transform")
     item = {"id": None, "result": "failed", "published": False, "error": "why"}
     batch.note = {"items": {f"t{number}": dict(item) for number in range(7)}}
@@ -230,7 +237,7 @@ def test_an_error_tells_of_some_and_how_many_more() -> None:
     assert str(error).endswith("and 2 more")
 
 
-def test_what_a_trigger_of_an_earlier_version_gives_can_be_read() -> None:
+def test_batch_of_an_earlier_version_is_read() -> None:
     earlier = Batch("transform", note={"action": "created"}).as_dict()
     assert Batch.from_dict(earlier).note == {"action": "created"}
     del earlier["note"]
@@ -242,20 +249,20 @@ def test_orphans_are_deleted_after_the_transforms_that_read_them() -> None:
         "a": "SELECT 1",
         "b": "FROM {{model.a}}",
         "c": "FROM {{model.b}}",
-        # A circle of drafts.
+        # Circular drafts.
         "x": "FROM {{model.y}}",
         "y": "FROM {{model.x}}",
         "elsewhere": "FROM {{model.c}}",
     }
-    there = {name: [transform(id=name, name=name, folder_path="", sql_template=text)] for name, text in sql.items()}
-    there["twin"] = [transform(id=f"twin{n}", name="twin", folder_path="", sql_template="SELECT 1") for n in (1, 2)]
+    existing = {name: [transform(id=name, name=name, folder_path="", sql_template=text)] for name, text in sql.items()}
+    existing["twin"] = [transform(id=f"twin{n}", name="twin", folder_path="", sql_template="SELECT 1") for n in (1, 2)]
     sending = SimpleNamespace(id="s1", transform_id="twin2", source_id="twin2")
     service = ModelService(reverse_etl_syncs__list=[page(sending)], reverse_etl_syncs__list_=[page(sending)])
 
     def ordered(*names: str) -> list[tuple[str, list[str]]]:
-        orphans = [each for name in names for each in there[name]]
+        orphans = [each for name in names for each in existing[name]]
         desired = [DesiredTransform("kept", "", "FROM {{model.a}}")]
-        found = driven(service, in_order_of_deletion(orphans, desired, there, ()))
+        found = run(service, in_order_of_deletion(orphans, desired, existing, ()))
         return [(each["key"], each["read_by"]) for each in found]
 
     assert ordered("a", "b", "c") == [("c", ["elsewhere"]), ("b", []), ("a", ["kept"])]

@@ -19,7 +19,7 @@ READERS: dict[str, Callable[[str, Any], Any]] = {
     "choice": lambda field, value: choice(field, value, ("a", "b")),
 }
 NULL, NAMES = {"a": [1, None]}, [{"name": "a"}, {"name": "b"}]
-#: For each reader, the values and the texts of values with the same meaning.
+#: For each reader, a value and the values and texts with the same meaning.
 MEANINGS: list[tuple[str, Any, list[Any]]] = [
     ("flag", True, [True, "True", " TRUE "]),
     ("flag", False, [False, "false", "False\n"]),
@@ -31,7 +31,7 @@ MEANINGS: list[tuple[str, Any, list[Any]]] = [
     ("named", NAMES, [["a", "b"], ("a", "b"), '["a", "b"]', "['a', 'b']", "('a', 'b')"]),
     ("named", [{"name": "orders"}], ["orders"]),
     ("named", [{"name": "a", "b": 1}, {"name": "c"}], ['[{"name": "a", "b": 1}, "c"]']),
-    # A name of digits stays a name with native rendering.
+    # Native rendering turns a name of digits into a number.
     ("named", [{"name": "2024"}], ["2024", 2024, ["2024"], [2024], [{"name": 2024}], "[2024]"]),
 ]
 WRONG: dict[str, list[Any]] = {
@@ -46,21 +46,21 @@ WRONG: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("reader", "meant", "values"), MEANINGS)
-def test_text_of_a_value_has_the_meaning_of_the_value(reader: str, meant: Any, values: list[Any]) -> None:
+def test_text_is_converted_to_the_intended_value(reader: str, meant: Any, values: list[Any]) -> None:
     for value in values:
         found = READERS[reader]("x", value)
         assert (found, type(found)) == (meant, type(meant)), value
 
 
 @pytest.mark.parametrize(("reader", "value"), [(reader, value) for reader in WRONG for value in WRONG[reader]])
-def test_a_wrong_value_is_refused_with_its_field(reader: str, value: Any) -> None:
+def test_error_of_an_invalid_value_names_the_field(reader: str, value: Any) -> None:
     with pytest.raises(ValueError, match="the_field"):
         READERS[reader]("the_field", value)
 
 
 @pytest.mark.parametrize("reader", ["mapping", "mappings"])
 @pytest.mark.parametrize("value", ["hunter2", ["hunter2"], '"hunter2"', '{"token": "hunter2"', [["hunter2"]]])
-def test_a_possible_secret_is_not_in_the_error(reader: str, value: Any) -> None:
+def test_error_contains_no_possible_secret(reader: str, value: Any) -> None:
     with pytest.raises(ValueError, match="mapping") as refused:
         READERS[reader]("settings", value)
     assert "hunter2" not in str(refused.value)

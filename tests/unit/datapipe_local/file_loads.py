@@ -10,7 +10,7 @@ from typing import Any
 from datapipe_local.connectors.sources.base import Need
 from datapipe_local.connectors.sources.files import FileOrigin, FilesSource
 from datapipe_local.warehouse.loading.load_options import LoadOptions, Run
-from datapipe_local.warehouse.loads import LoadFacts, Loads
+from datapipe_local.warehouse.loading.table_loader import LoadFacts, TableLoader
 from datapipe_local.warehouse.warehouse import Place, Warehouse
 
 PLACE = Place("raw", "things")
@@ -38,16 +38,16 @@ class FileLoads:
         self._warehouse = warehouse
         self._runs = 0
 
-    def load(self, need: Need | None = None, meanwhile: Callable[[], object] = lambda: None, **origin: Any) -> int:
-        """Load the files of an origin, and return the number of rows. ``meanwhile`` is called while they are open."""
+    def load(self, need: Need | None = None, while_open: Callable[[], object] = lambda: None, **origin: Any) -> int:
+        """Load the files of an origin, and return the number of rows. ``while_open`` is called while they are open."""
         self._runs += 1
         run = Run(f"run{self._runs}", f"2026-01-01T00:00:{self._runs:02}")
-        loads, scratch = Loads(self._warehouse), self._warehouse.scratch
-        load = loads.added if self.options.pointer and self._runs > 1 else loads.whole
+        loader, scratch = TableLoader(self._warehouse), self._warehouse.scratch
+        load = loader.load_new_rows if self.options.pointer and self._runs > 1 else loader.load_all_rows
         wanted = FileOrigin(**origin).model_dump(exclude_none=True)
         try:
             with FilesSource({"path": str(self.folder)}).fetch(wanted, scratch, need or Need()) as fetched:
-                meanwhile()
+                while_open()
                 return load(PLACE, fetched.scan, self.options, FACTS._replace(run=run))
         finally:
             assert list(scratch.glob("tmp*")) == [], "unpacked files are left"
@@ -59,7 +59,7 @@ class FileLoads:
 
     def rows(self, columns: str = "*", place: Place = PLACE) -> list[tuple[Any, ...]]:
         with self._warehouse.cursor() as cursor:
-            return cursor.execute(f"SELECT {columns} FROM {place.sql} ORDER BY ALL").fetchall()  # noqa: S608 - ours
+            return cursor.execute(f"SELECT {columns} FROM {place.sql} ORDER BY ALL").fetchall()  # noqa: S608 - fixed names of the test
 
     def types(self) -> dict[str, str]:
         return {column.name: column.type for column in self._warehouse.columns(f"FROM {PLACE.sql}")}

@@ -98,18 +98,18 @@ def test_numbers_stay_as_they_are_spelt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
-        (b'{"a":1,"b":{"c":1,"c":1}}', "a key stands twice"),
-        (b'{"a":1,"\\u0061":1}', "a key stands twice"),
+        (b'{"a":1,"b":{"c":1,"c":1}}', "duplicate key"),
+        (b'{"a":1,"\\u0061":1}', "duplicate key"),
         (b"-" + b"9" * 400, "too large"),
-        (b'{"\\udfff":1}', "half a character"),
+        (b'{"\\udfff":1}', "unpaired surrogate"),
         (b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1), "deep"),
         (b"[" * 500_000, "deep"),
     ],
 )
-def test_ambiguous_json_is_refused(body: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as refusal:
+def test_ambiguous_json_is_refused(body: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refusal:
         parse(body)
     # The message contains no values.
     assert len(str(refusal.value)) < 80

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from datapipe_local.warehouse.loading.increment import OutdatedError
+from datapipe_local.warehouse.loading.incremental import OutdatedError
 from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.warehouse import Place, Scan, Warehouse, WarehouseError
 from tests.unit.datapipe_local.file_loads import PLACE, FileLoads, lines
@@ -92,7 +92,7 @@ def test_days_in_several_forms_and_huge_numbers_stay(merged: FileLoads) -> None:
 
 def test_a_file_without_a_row_removes_nothing(merged: FileLoads) -> None:
     load_csv(merged, "id,at\n1,1\n")
-    # DuckDB reads a column without a value as text. That is no change of the pointer's type.
+    # DuckDB reads a column without a value as text. This is not a change of the pointer's type.
     assert [load_csv(merged, f"id,at\n{rows}") for rows in ("", "1,\n", "2,2\n")] == [0, 1, 1]
     assert merged.rows() == [(1, None), (2, 2)]
 
@@ -160,15 +160,15 @@ def test_a_file_replaced_during_a_read_fails_the_load(files: FileLoads) -> None:
         with file.open("a") as more:
             more.write("2,3\n")
 
-    assert files.load(meanwhile=append, file=file.name) == 2
+    assert files.load(while_open=append, file=file.name) == 2
     other.write_text("name,id\n8,9\n10,11\n12,13\n")
     for change in (lambda: other.replace(file), lambda: file.write_text("id\n")):
-        with pytest.raises(WarehouseError, match="was replaced while it was read: run it again"):
-            files.load(meanwhile=change, file=file.name)
+        with pytest.raises(WarehouseError, match="was replaced while it was read: run the stream again"):
+            files.load(while_open=change, file=file.name)
         assert files.rows("id, name") == [(1, 2), (2, 3)]
     scan = Scan("read_csv", file).stamped()
     file.unlink()
-    with pytest.raises(WarehouseError, match="was taken away while it was read"):
+    with pytest.raises(WarehouseError, match="was removed while it was read"):
         scan.check()
 
 

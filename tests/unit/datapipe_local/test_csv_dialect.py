@@ -43,7 +43,7 @@ def test_delimiter_and_header_decide_the_names(text: str, options: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "line"),
+    ("text", "message", "line"),
     [
         ("a,b;c\n1,2;3\n", "`delim`", None),
         ('"id,name"\n"1,a"\n', "`delim`", None),
@@ -55,10 +55,10 @@ def test_delimiter_and_header_decide_the_names(text: str, options: dict[str, Any
         ('"id"x,name\n1,a\n', "", 1),
     ],
 )
-def test_unclear_and_malformed_headers_are_refused(text: str, said: str, line: int | None) -> None:
+def test_unclear_and_malformed_headers_are_refused(text: str, message: str, line: int | None) -> None:
     with pytest.raises(DialectError) as refused:
         dialect(text)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert line in {None, refused.value.line}
 
 

@@ -82,7 +82,7 @@ def proxy(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedSe
 
 def answer_dns(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     """Resolve names to these addresses, one per request; the last one answers all later requests."""
-    asked: list[str] = []
+    resolved: list[str] = []
     original = socket.getaddrinfo
 
     def getaddrinfo(host: Any, port: Any, *args: Any, **options: Any) -> Any:
@@ -90,12 +90,12 @@ def answer_dns(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
             return original(host, port, *args, **options)
         if options.get("flags", 0) & socket.AI_NUMERICHOST:
             raise socket.gaierror("not an address")
-        asked.append(host)
-        found = answers[min(len(asked), len(answers)) - 1].split()
+        resolved.append(host)
+        found = answers[min(len(resolved), len(answers)) - 1].split()
         return [entry for address in found for entry in original(address, port, *args, **options)]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    return asked
+    return resolved
 
 
 THIS_MACHINE = "127.0.0.1 localhost LOCALHOST 127.1 2130706433 0x7f.1 0x7f000001 [::ffff:127.0.0.1]"
@@ -130,9 +130,9 @@ def test_a_name_is_refused_by_its_address(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_checked_address_is_the_connected_one(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = answer_dns(monkeypatch, "127.0.0.1", "169.254.169.254")
+    resolved = answer_dns(monkeypatch, "127.0.0.1", "169.254.169.254")
     assert send("rebind.example", server) == [None]
-    assert asked == ["rebind.example"]
+    assert resolved == ["rebind.example"]
     with pytest.raises(RunError, match="was refused"):
         send("rebind.example", server)
 

@@ -65,7 +65,7 @@ def start(context: Context) -> Iterator[Start]:
     def started(*, failures: list[Exception] | None = None, **work: Callable[[Stop], Any]) -> Scripted:
         executors.append(Scripted(context, failures or [], **work))
         executors[-1].engine.start()
-        owe(context, *work)
+        add_jobs(context, *work)
         return executors[-1]
 
     yield started
@@ -73,7 +73,7 @@ def start(context: Context) -> Iterator[Start]:
         executor.engine.stop()
 
 
-def owe(context: Context, *subjects: str) -> None:
+def add_jobs(context: Context, *subjects: str) -> None:
     for subject in subjects:
         if jobs.get(context, KIND, subject) is None:
             jobs.add(context, KIND, subject, context.clock.now())
@@ -98,7 +98,7 @@ def test_each_outcome_is_recorded(context: Context, start: Start) -> None:
 
 
 def test_a_job_that_cannot_begin_does_not_block_others(context: Context, start: Start) -> None:
-    owe(context, "never_begins")
+    add_jobs(context, "never_begins")
     start(good=lambda _: 7).wait()
     assert [job.subject_id for job in context.store.jobs.all()] == ["never_begins"]
 
@@ -185,7 +185,7 @@ def test_work_that_ends_during_a_step_keeps_the_engine_busy(context: Context, mo
         wait_for("the load ended", lambda: not engine._going, limit=10, interval=0.005)
         return moment
 
-    owe(context, "load")
+    add_jobs(context, "load")
     engine._step(Stop())
     monkeypatch.setattr(orchestration_runs, "advance", advance_then_end)
     # The load ends after this step advanced the orchestrations, so that only the next step can finish their runs.

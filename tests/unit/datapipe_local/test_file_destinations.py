@@ -208,7 +208,7 @@ def test_a_torn_csv_header_is_written_again(csvs: Files, torn: bytes) -> None:
     assert csvs.rows() == [["id", "name"], ["1", "Ada"]]
 
 
-def test_a_byte_order_mark_is_no_part_of_a_csv_header(csvs: Files) -> None:
+def test_a_byte_order_mark_is_not_part_of_a_csv_header(csvs: Files) -> None:
     csvs.file.write_bytes(b"\xef\xbb\xbfid,name\r\n1,Ada\r\n")
     csvs.run(INSERT, record(2, name="Bob"))
     csvs.run(UPSERT, record(1, name="Eve"))

@@ -63,11 +63,11 @@ def test_options_go_to_the_reader(files: FileLoads) -> None:
 
 
 @pytest.mark.parametrize(
-    ("origin", "said"),
+    ("origin", "message"),
     [
         ({"file": "a.xlsx"}, "format"),
-        ({"file": "/etc/passwd", "format": "csv"}, "within"),
-        ({"file": "../a.csv"}, "within"),
+        ({"file": "/etc/passwd", "format": "csv"}, "relative to"),
+        ({"file": "../a.csv"}, "relative to"),
         ({"file": "a.csv", "options": {"ignore_errors": True}}, "ignore_errors"),
         ({"file": "a.csv", "options": {"skip": "1"}}, "skip"),
         ({"file": "a.jsonl", "options": {"delim": ","}}, "delim"),
@@ -77,8 +77,8 @@ def test_options_go_to_the_reader(files: FileLoads) -> None:
         ({"files": "*", "within": "*"}, "format"),
     ],
 )
-def test_invalid_origins_are_refused(origin: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_invalid_origins_are_refused(origin: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         FileOrigin.model_validate(origin)
 
 
@@ -123,9 +123,9 @@ ALL = {"2025/a.csv": "id\n1\n", "2026/a.csv": "id\n2\n", "2026/b.csv": "id\n3\n"
         ({"files": "*.zip", "within": "*/a.csv"}, [1, 2]),
         ({"file": "all.zip", "within": "c.jsonl"}, [4]),
         ({"file": "all.zip", "within": "2025/*", "format": "csv", "options": {"types": {"id": "BIGINT"}}}, [1]),
-        ({"files": "all.zip"}, "formats, csv and jsonl: give `within`"),
+        ({"files": "all.zip"}, "formats, csv and jsonl: set `within`"),
         ({"files": "all.zip", "within": "x"}, "No file with a row"),
-        ({"file": "all.zip"}, "holds 4 files: pack the one"),
+        ({"file": "all.zip"}, "holds 4 files: pack only one file"),
     ],
 )
 def test_within_selects_files_of_an_archive(files: FileLoads, origin: Any, expected: list[int] | str) -> None:
@@ -150,10 +150,10 @@ def test_an_archive_that_would_fill_the_disk_is_refused(files: FileLoads, monkey
         (shutil, "disk_usage", lambda _: Disk(2_000_002), {"file": "a.csv.zip"}, "there is no room for them"),
         (archives, "_MOST_FILES", 2, {"files": "many.zip"}, "holds 3 files, more than 2"),
     ]
-    for module, name, value, origin, said in cases:
+    for module, name, value, origin, message in cases:
         with monkeypatch.context() as patched:
             patched.setattr(module, name, value)
-            with pytest.raises(RunError, match=said):
+            with pytest.raises(RunError, match=message):
                 files.load(**origin)
 
 
@@ -242,6 +242,6 @@ def test_an_unreadable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(SourceError, match="give this user the right") as refused:
+    with pytest.raises(SourceError, match="give this user the permission") as refused:
         FilesSource({"path": str(tmp_path)}).offers()
     assert refused.value.lost_access

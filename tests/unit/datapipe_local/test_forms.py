@@ -106,11 +106,11 @@ def test_empty_rows_are_omitted(tables: list[dict[str, str]], numbers: list[int]
 
 
 @given(st.dictionaries(st.text() | st.from_regex(r"tables\.[0-9]{1,6}\.(name|x)"), st.text()), st.text())
-def test_no_input_is_html(typed: dict[str, str], text: str) -> None:
+def test_input_is_escaped_in_html(typed: dict[str, str], text: str) -> None:
     hostile = f'"><script>{text}</script>'
     names = ["tables.0.name", "authentication.basic.username", "authentication.method"]
     found = read(WEBHOOK, typed)
     for given_, problems in ((found.given, found.problems), (dict.fromkeys(names, hostile),) * 2):
-        html = FormHtml(given_, problems, once_more=bool(problems)).fields(WEBHOOK)
+        html = FormHtml(given_, problems, is_resubmitted=bool(problems)).fields(WEBHOOK)
         assert "<script" not in html.lower()
         assert problems is found.problems or "&lt;script&gt;" in html

@@ -141,7 +141,7 @@ def test_absent_records_are_outcomes_of_updates_and_deletions() -> None:
 @pytest.mark.parametrize("options", [{"mode": UPDATE}, {"delete": True}])
 def test_a_key_that_would_change_the_path_is_not_sent(key: str, options: dict[str, Any]) -> None:
     sent = send([Reply(200)], Record(key, {}), **options)
-    assert sent.outcomes == ["A record with this key can have no address of its own."]
+    assert sent.outcomes == ["The key of this record cannot be part of a URL."]
     assert sent.seen == []
 
 
@@ -194,7 +194,7 @@ def test_the_head_of_a_response_accepts_a_record(headers: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (Reply(503), "answered 503 Service Unavailable"),
         (Reply(0), "could not be reached"),
@@ -202,8 +202,8 @@ def test_the_head_of_a_response_accepts_a_record(headers: dict[str, str]) -> Non
         (Reply(302, headers={"location": "http://127.0.0.1:1/"}), "answered 302 Found"),
     ],
 )
-def test_a_lasting_failure_fails_the_run(reply: Reply, said: str) -> None:
-    with pytest.raises(RunError, match=f"{PATH} {said}.* for record '0'") as failure:
+def test_a_lasting_failure_fails_the_run(reply: Reply, message: str) -> None:
+    with pytest.raises(RunError, match=f"{PATH} {message}.* for record '0'") as failure:
         send([reply], ZERO)
     assert "\n" not in str(failure.value)
 
@@ -271,15 +271,15 @@ UNCLEAR: list[Any] = [
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         (Reply(200, b"?" * 50, {"content-encoding": "gzip"}), "could not be reached"),
         (Reply(200, b"[" + b" " * (17 * 1024 * 1024)), "has more than 16,777,216 bytes"),
-        *((Reply(200, {"errors": errors}), "errors that name no record") for errors in UNCLEAR),
+        *((Reply(200, {"errors": errors}), "errors without a record") for errors in UNCLEAR),
     ],
 )
-def test_an_unclear_answer_to_a_batch_fails_the_run(reply: Reply, said: str) -> None:
-    with pytest.raises(RunError, match=said):
+def test_an_unclear_answer_to_a_batch_fails_the_run(reply: Reply, message: str) -> None:
+    with pytest.raises(RunError, match=message):
         send_batch([reply], *MANY)
 
 

@@ -60,7 +60,7 @@ def test_an_item_needs_its_sources_only(context: Context, made: Resources) -> No
     assert planned(context, "weekly") == {"apart.rows": set()}
 
 
-def test_resources_that_cannot_run_are_no_items(context: Context, made: Resources) -> None:
+def test_resources_that_cannot_run_are_not_items(context: Context, made: Resources) -> None:
     made.sync("off", "rows", enabled=False)
     made.sync("shop", "orders", "own")
     made.store.elt_streams.update("shop.own", sync_interval="* * * * *")
@@ -113,9 +113,9 @@ def test_a_run_lasts_its_minimum_duration(context: Context, made: Resources) -> 
 
 class Runs(RuleBasedStateMachine):
     """
-    A run whose items need each other at random, beside runs of the same streams by requests.
+    A run with random dependencies between its items, and requested runs of the same streams.
 
-    The items are streams: their kind makes no difference once a run is planned.
+    All items are streams: the kind of an item has no effect on a planned run.
     """
 
     store: Store

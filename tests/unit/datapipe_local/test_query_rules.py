@@ -168,7 +168,7 @@ REFUSED_NAMES = """
 REFUSED = frozenset(REFUSED_NAMES.split())
 REFUSED_FAMILIES = re.compile(r"__internal_|(icu_)?collate_|pg_|has_.*_privilege$|inet_|json_copy_")
 
-#: DuckDB's parser would hold up this whole process with these: for seconds and gigabytes, and longer ones for ever.
+#: DuckDB's parser would block this process for seconds, and take gigabytes; with longer queries it would not end.
 NESTED = [
     "SELECT " + "(" * 1_000,
     "FROM " + "(" * 1_000,
@@ -192,7 +192,7 @@ def ours(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
-@pytest.mark.parametrize("query", [*READING, *(f"SELECT {one} FROM shop.people" for one in FUNCTIONS)])  # noqa: S608 - of this table
+@pytest.mark.parametrize("query", [*READING, *(f"SELECT {one} FROM shop.people" for one in FUNCTIONS)])  # noqa: S608 - fixed names of the test
 def test_queries_of_the_warehouse_are_allowed(ours: Warehouse, query: str) -> None:
     ours.check_query(query)
     assert ours.columns(f"FROM ({query}\n)")
@@ -227,7 +227,7 @@ def test_a_file_named_like_a_table_is_not_read(
 
 
 @pytest.mark.parametrize("name", ["query", "cursor", "self", "json"])
-def test_variables_of_this_program_are_no_tables(ours: Warehouse, name: str) -> None:
+def test_variables_of_this_program_are_not_tables(ours: Warehouse, name: str) -> None:
     ours.check_query(f"FROM {name}")
     # The function that executes the query has variables of these names.
     with pytest.raises(WarehouseError, match=f"{name} does not exist"):

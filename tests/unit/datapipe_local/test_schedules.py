@@ -79,7 +79,7 @@ def effective(context: Context) -> dict[tuple[str, str], str]:
     return {(entry.kind, entry.subject_id): entry.cron_expression for entry in schedules.effective(context)}
 
 
-def owed(context: Context) -> set[tuple[str, str]]:
+def pending_jobs(context: Context) -> set[tuple[str, str]]:
     return {(job.kind, job.subject_id) for job in context.store.jobs.all()}
 
 
@@ -129,9 +129,9 @@ def test_a_sync_without_its_source_does_not_start(
     for moment in ("2026-03-20T22:59:59.000Z", "2026-03-20T23:00:00.000Z"):
         clock.moment = moment
         schedule.fire()
-    assert owed(scheduled) == {("elt_stream_run", "hourly.rows")}
+    assert pending_jobs(scheduled) == {("elt_stream_run", "hourly.rows")}
     assert (
-        "Not begun: reverse_etl_sync_run of out_hourly: its source, the transform 'by_itself', is not in" in caplog.text
+        "Skipped: reverse_etl_sync_run of out_hourly: its source, the transform 'by_itself', is not in" in caplog.text
     )
 
 
@@ -297,7 +297,7 @@ def test_stored_schedules_follow_all_changes(scheduled: Context, changes: Any) -
         for some in changes:
             for what, subject, fields in some:
                 if what == "DELETE":
-                    database.run(f"DELETE FROM {subject} WHERE seq = (SELECT min(seq) FROM {subject})")  # noqa: S608
+                    database.run(f"DELETE FROM {subject} WHERE seq = (SELECT min(seq) FROM {subject})")  # noqa: S608 - a table name of the test
                 else:
                     getattr(scheduled.store, what).update(subject, **fields)
             schedule.fire()

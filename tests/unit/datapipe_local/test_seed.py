@@ -68,7 +68,7 @@ def apply(context: Context, path: Path) -> dict[str, int]:
 def dump(context: Context) -> list[list[tuple[Any, ...]]]:
     database = context.store.database
     names = [row[0] for row in database.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-    return [[tuple(row) for row in database.rows(f"SELECT * FROM {name}")] for name in names]  # noqa: S608 - ours
+    return [[tuple(row) for row in database.rows(f"SELECT * FROM {name}")] for name in names]  # noqa: S608 - fixed names of the test
 
 
 def test_a_seed_creates_all_resources(context: Context, seed_file: Path) -> None:
@@ -130,7 +130,7 @@ def test_the_schedule_of_a_draft_waits_until_it_is_published(context: Context, s
     assert [one.subject_id for one in schedules.effective(context)] == []
     transform_publication.publish(context, "t")
     assert [(one.subject_id, one.cron_expression) for one in schedules.effective(context)] == [("t", "0 4 * * *")]
-    # What is to be a view has none, published or not.
+    # A view has no schedule, published or not.
     other = draft.replace("id: t, name: t", "id: u, name: u")
     for wrong in (other.replace("materialization: table, ", ""), other.replace("0 4 * * *", "soon")):
         seed_file.write_text(wrong)
@@ -143,7 +143,7 @@ def test_a_seed_changes_transforms_of_version_control(context: Context, seed_fil
     apply(context, seed_file)
     with pytest.raises(BadRequestError, match="managed by version control"):
         transform_drafts.update(context, "numbers", {"documentation": "x"})
-    # A seed that does not speak of it changes nothing in it.
+    # A seed without this setting does not change the setting.
     seed_file.write_text(SEED.replace("SELECT 1 AS x", "SELECT 2 AS y"))
     apply(context, seed_file)
     assert [column.name for column in transforms.columns(context, "numbers")] == ["y"]
@@ -164,7 +164,7 @@ def test_reverse_etl_writes_to_a_connection_of_the_store(context: Context, seed_
 WRONG: list[tuple[str, str, str]] = [
     ("label: Data", "lable: Data", r"line 3: connections\[0\]\.(label|lable): "),
     ("{path: ./data}", "{folder: ./data}", r"line 3: connections\[0\]\.settings\.(path|folder): "),
-    ("integration_id: files", "integration_id: ftp", r"line 3: .*'ftp' is none of csv, files, generated, http,"),
+    ("integration_id: files", "integration_id: ftp", r"line 3: .*'ftp' is not one of csv, files, generated, http,"),
     ("${EXPORTS}", "${NOT_SET_ANYWHERE}", r"line 4: .*path: .*NOT_SET_ANYWHERE is not set"),
     ('"0 2 * * *"', '"0 25 * * *"', r"line 6: orchestrations\[0\]\.cron_schedule: '0 25"),
     ('"0 3 * * *"', '"@daily"', r"line 11: elt_syncs\[0\]\.sync_interval: '@daily'"),
@@ -176,49 +176,49 @@ WRONG: list[tuple[str, str, str]] = [
     ("file: orders.csv", "file: orders.xlsx", r"line 14: .*source_streams\[0\].*format"),
     ("file: orders.csv", "fil: orders.csv", r"line 14: .*source_streams\[0\]\.fil"),
     ("name: items", "name: orders", r"line 15: .*source_streams\[1\]\.name: .*'orders' already"),
-    ("id: draft", "id: numbers", r"line 18: transforms\[1\]: 'numbers' stands in the seed twice"),
-    ("id: numbers", "id: num/bers", r"line 17: transforms\[0\]\.id: 'num/bers' is no id"),
+    ("id: draft", "id: numbers", r"line 18: transforms\[1\]: 'numbers' occurs twice in the seed"),
+    ("id: numbers", "id: num/bers", r"line 17: transforms\[0\]\.id: 'num/bers' is not a valid ID"),
     ("a/b", SCHEDULED, r"line 17: transforms\[0\]\.cron_expression: .* is a view, and only a published table"),
-    ("folder_path: a/b", "folder_path: a//b", r"line 17: transforms\[0\]\.folder_path: '' is no name"),
+    ("folder_path: a/b", "folder_path: a//b", r"line 17: transforms\[0\]\.folder_path: '' is not a valid name"),
     ("SELECT 1 AS x", "SELECT nope", r"line 17: transforms\[0\]: The SQL fails"),
     ("SELECT 1 AS x", "SELECT * FROM {{raw.x.y}}", r"line 17: .*Unknown reference \{\{raw\.x\.y\}\}"),
     ("minimum_duration: 1", "minimum_duration: -1", r"line 1: runs\.minimum_duration: "),
     ("minimum_duration: 1", "minimum_duration: 1, scheduling_delay: 2", r"line 1: .*second time"),
     (SEED, SEED + "surprise: 1\n", r"line 19: surprise: "),
-    (SEED, SEED + REVERSE.replace("CONNECTION", "data"), r"line 22: .*destination_connection_id: .*no destination"),
-    (SEED, WITH_REVERSE.replace("id: out", "id: object_types"), r"line 20: .*id: 'object_types' is the name of a list"),
-    (SEED, WITH_REVERSE + "    settings: {nope: 1}\n", r"line 20: .*settings\.nope: there is no such setting"),
+    (SEED, SEED + REVERSE.replace("CONNECTION", "data"), r"line 22: .*destination_connection_id: .*not a destination"),
+    (SEED, WITH_REVERSE.replace("id: out", "id: object_types"), r"line 20: .*id: 'object_types' is a reserved path"),
+    (SEED, WITH_REVERSE + "    settings: {nope: 1}\n", r"line 20: .*settings\.nope: unknown setting"),
     (SEED, WITH_REVERSE.replace(", primary_key: true", ""), r"operation: to upsert, mark"),
     (SEED, "- just\n- a list\n", "line 1: a seed is a mapping"),
-    (SEED, "connections: [\n", "line 2: this is no YAML"),
+    (SEED, "connections: [\n", "line 2: this is not valid YAML"),
     (SEED, "a: !!python/object:os.system {}\n", "line 1"),
     (SEED, "1: x\n", "line 1: 1: a key must be text"),
     (SEED, "x: 1\n? [a]\n: x\n", "line 2: a key must be text"),
-    (SEED, "x:\n\tb: 1\n", r"line 2: this is no YAML: found character '\\t'"),
+    (SEED, "x:\n\tb: 1\n", r"line 2: this is not valid YAML: found character '\\t'"),
     (SEED, "x: 1\ny: \x07\n", "line 2: a character that YAML does not allow"),
     (SEED, "x: &x\n  y: *x\n", r"line 1: x\.y: it is nested too deep"),
     (SEED, f"x: {'[' * 2000}{']' * 2000}\n", "it is nested too deep"),
-    (SEED, "x: *y\n", "line 1: this is no YAML: found undefined alias 'y'"),
+    (SEED, "x: *y\n", "line 1: this is not valid YAML: found undefined alias 'y'"),
     (SEED, "x: &x {a: 1}\ny:\n  <<: [*x, 2]\n", "line 3: y: what << merges must be a mapping"),
     (SEED, "x:\n  - &x {a: 1, a: 2}\n", r"line 2: x\[0\]\.a: the key stands here a second time"),
-    (SEED, "x: .nan\n", "line 1: x: a seed has no values such as '.nan'"),
-    (SEED, "x: !!binary aGk=\n", "line 1: x: a seed has no values such as 'aGk='"),
-    (SEED, 'x: 1\ny: "\\0"\n', "line 2: y: the text holds what is no character"),
-    (SEED, 'x: 1\ny: "\\ud800"\n', "line 2: y: the text holds what is no character"),
+    (SEED, "x: .nan\n", "line 1: x: values such as '.nan' are not supported in a seed"),
+    (SEED, "x: !!binary aGk=\n", "line 1: x: values such as 'aGk=' are not supported in a seed"),
+    (SEED, 'x: 1\ny: "\\0"\n', "line 2: y: the text contains NUL or half a character"),
+    (SEED, 'x: 1\ny: "\\ud800"\n', "line 2: y: the text contains NUL or half a character"),
     (SEED, "x: 2026-02-31\n", "line 1: x: the value can't be read: day is out of range"),
     (SEED, "x: schl\udcfcssel\n", r"line 1: this is not UTF-8\."),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("old", "new", "said"), WRONG)
+@pytest.mark.parametrize(("old", "new", "message"), WRONG)
 def test_an_error_names_the_file_the_line_and_the_place(
-    context: Context, seed_file: Path, old: str, new: str, said: str
+    context: Context, seed_file: Path, old: str, new: str, message: str
 ) -> None:
     assert old in SEED
     seed_file.write_bytes(os.fsencode(SEED.replace(old, new, 1)))
     before = dump(context)
-    with pytest.raises(SetupError, match=said) as failure:
+    with pytest.raises(SetupError, match=message) as failure:
         apply(context, seed_file)
     assert str(seed_file) in str(failure.value)
     assert "\n" not in str(failure.value)
@@ -234,7 +234,7 @@ def test_a_variable_cannot_change_the_structure(
     assert context.store.elt_syncs.get("shop") is not None
 
 
-def test_a_doubled_dollar_is_no_variable(tmp_path: Path) -> None:
+def test_a_doubled_dollar_is_not_a_variable(tmp_path: Path) -> None:
     path = tmp_path / "seed.yaml"
     path.write_text("a: $${HOME} $5 $\n")
     assert Document(path).content == {"a": "${HOME} $5 $"}
@@ -254,7 +254,7 @@ def test_anchors_and_merges(tmp_path: Path) -> None:
         "w": {"a": 1, "b": 2},
         "v": {"b": 3, "c": 4},
     }
-    # A line is that where it stands.
+    # An error names the line of the value.
     assert [str(document.error(place, "")) for place in (("z", "b"), ("z", "c"), ("w", "a"))] == [
         f"{path}, line {line}: {field}: " for line, field in ((4, "z.b"), (2, "z.c"), (1, "w.a"))
     ]

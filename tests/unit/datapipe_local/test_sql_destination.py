@@ -215,11 +215,11 @@ def test_unsuitable_tables_fail_the_run(database: Database) -> None:
     with pytest.raises(RunError, match="has no table people: create it there"):
         database.open()
     database.execute("CREATE TABLE people (id INTEGER, name TEXT)")
-    for record, said in (
+    for record, message in (
         (person(1, "Ada"), "no primary key, and no unique index, of id"),
         (Record("1", {"id": 1, "nmae": "Ada"}, {"id": 1}), "has no column 'nmae': it has id, name"),
     ):
-        with pytest.raises(RunError, match=said) as raised:
+        with pytest.raises(RunError, match=message) as raised:
             database.open().send([record])
         assert "s3cret" not in str(raised.value)
     assert database.execute("SELECT * FROM people") == []
@@ -267,7 +267,7 @@ def test_a_batch_committed_by_a_failed_run_is_not_repeated(database: Database) -
     assert outcomes == [None, None]
     assert database.log() == "abc"
     # Then the same may be inserted again, also if someone removed the receipts.
-    for statements in ([], [f"DELETE FROM {TABLE}"]):  # noqa: S608 - our own name
+    for statements in ([], [f"DELETE FROM {TABLE}"]):  # noqa: S608 - fixed names of the test
         database.execute("SELECT 1", *statements)
         outcomes, noted = database.run(A, before=noted)
         assert outcomes == [None]
@@ -306,4 +306,4 @@ def test_tables_are_offered_with_their_columns(database: Database) -> None:
     assert found["name"] == ("string", True, False)
     assert found["age"] == ("integer", False, False)
     assert found["id"][::2] == ("integer", True)
-    assert database.execute(f"SELECT sync_id FROM {TABLE}") == []  # noqa: S608 - our own name
+    assert database.execute(f"SELECT sync_id FROM {TABLE}") == []  # noqa: S608 - fixed names of the test

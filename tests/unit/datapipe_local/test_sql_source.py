@@ -19,10 +19,10 @@ import sqlalchemy as sa
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.sources.base import Need
 from datapipe_local.connectors.sources.sql import SqlSource
-from datapipe_local.warehouse.loading.increment import OutdatedError
+from datapipe_local.warehouse.loading.incremental import OutdatedError
 from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.loading.readable import Query, Selection
-from datapipe_local.warehouse.loads import Loads
+from datapipe_local.warehouse.loading.table_loader import TableLoader
 from datapipe_local.warehouse.warehouse import Place, Warehouse
 from tests.support.postgresql import PostgreSQL, need_postgresql
 from tests.unit.datapipe_local.file_loads import FACTS
@@ -43,7 +43,7 @@ class Database:
 
     def create(self, columns: str, *rows: str) -> None:
         self.execute("DROP TABLE IF EXISTS t", f"CREATE TABLE t {columns}")
-        self.execute(*(f"INSERT INTO t VALUES {row}" for row in rows))  # noqa: S608 - the test's own
+        self.execute(*(f"INSERT INTO t VALUES {row}" for row in rows))  # noqa: S608 - fixed names of the test
 
     def execute(self, *statements: str) -> None:
         with self._engine.begin() as connection:
@@ -85,39 +85,39 @@ class Sync:
     """A table of a database, and two tables of a warehouse: one gets the new rows only, the other gets all rows."""
 
     def __init__(self, database: Database, warehouse: Warehouse, options: LoadOptions = MERGED) -> None:
-        self._source, self._warehouse, self._manner = SqlSource({"url": database.url}), warehouse, options
+        self._source, self._warehouse, self._options = SqlSource({"url": database.url}), warehouse, options
 
     def run(self) -> tuple[int, int]:
         """Load new rows into both tables. Return how many rows were transferred, and how many of them were new."""
-        loads = Loads(self._warehouse)
-        added = [self._added(loads, place) for place in (ALL, PART)]
+        loader = TableLoader(self._warehouse)
+        added = [self._added(loader, place) for place in (ALL, PART)]
         assert self.rows(ALL) == self.rows(PART)
         assert added[0][1] == added[1][1]
         return added[1]
 
     def rows(self, place: Place = PART) -> list[tuple[Any, ...]]:
         with self._warehouse.cursor() as cursor:
-            return sorted(cursor.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {place.sql}").fetchall(), key=str)  # noqa: S608
+            return sorted(cursor.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {place.sql}").fetchall(), key=str)  # noqa: S608 - a table name of the test
 
     def types(self) -> dict[str, str]:
         return {column.name: column.type for column in self._warehouse.columns(f"FROM {PART.sql}")}
 
-    def _added(self, loads: Loads, place: Place) -> tuple[int, int]:
-        newest = loads.newest(place, self._manner) if place == PART else None
-        need = Need(self._manner.selection.excluded, newest)
+    def _added(self, loader: TableLoader, place: Place) -> tuple[int, int]:
+        newest = loader.newest_pointer(place, self._options) if place == PART else None
+        need = Need(self._options.selection.excluded, newest)
         with self._source.fetch({"table": "t"}, self._warehouse.scratch, need) as fetched:
             transferred = len(written(fetched.scan))
             assert fetched.is_whole or newest is not None
-            if loads.noted(place) is None:
-                return transferred, loads.whole(place, fetched.scan, self._manner, FACTS)
+            if loader.last_load(place) is None:
+                return transferred, loader.load_all_rows(place, fetched.scan, self._options, FACTS)
             since = None if fetched.is_whole else newest
             try:
-                return transferred, loads.added(place, fetched.scan, self._manner, FACTS, since=since)
+                return transferred, loader.load_new_rows(place, fetched.scan, self._options, FACTS, since=since)
             except OutdatedError:
                 pass
         # As the engine does it.
         with self._source.fetch({"table": "t"}, self._warehouse.scratch, Need()) as fetched:
-            return transferred, loads.whole(place, fetched.scan, self._manner, FACTS)
+            return transferred, loader.load_all_rows(place, fetched.scan, self._options, FACTS)
 
 
 def written(scan: Any) -> list[dict[str, Any]]:
@@ -340,18 +340,18 @@ def test_values_without_a_python_type_are_loaded(postgresql: Database, warehouse
 
 
 def test_failures_name_the_remedy_and_no_password(tmp_path: Path, warehouse: Warehouse) -> None:
-    def said(url: str) -> str:
+    def error_of(url: str) -> str:
         source = SqlSource({"url": url})
         with pytest.raises(RunError) as failure, source.fetch({"table": "t"}, warehouse.scratch, Need()):
             pass
         assert "s3cret" not in str(failure.value)
         return str(failure.value)
 
-    (tmp_path / "none.db").write_text("this is no database, whatever its name is")
-    assert said(f"sqlite:///{tmp_path}/none.db").endswith("none.db cannot be read: file is not a database.")
+    (tmp_path / "none.db").write_text("not a database")
+    assert error_of(f"sqlite:///{tmp_path}/none.db").endswith("none.db cannot be read: file is not a database.")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"postgresql://user:s3cret@127.0.0.1:{closed.getsockname()[1]}/shop"
-    refused = said(url)
+    refused = error_of(url)
     assert "cannot be reached: " in refused
     assert refused.endswith("Correct `url`, or start it.")
     with closing(sqlite3.connect(tmp_path / "view.db")) as database, database:
@@ -360,4 +360,4 @@ def test_failures_name_the_remedy_and_no_password(tmp_path: Path, warehouse: War
         database.execute("ALTER TABLE gone RENAME COLUMN a TO b")
         database.execute("PRAGMA writable_schema = on")
         database.execute("DELETE FROM sqlite_master WHERE name = 'gone'")
-    assert "cannot be read: " in said(f"sqlite:///{tmp_path}/view.db")
+    assert "cannot be read: " in error_of(f"sqlite:///{tmp_path}/view.db")

@@ -96,7 +96,7 @@ def test_outage_ends_with_a_successful_write(tmp_path: Path, caplog: pytest.LogC
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_failed_write_of_the_warehouse_is_no_outage(tmp_path: Path) -> None:
+def test_failed_write_of_the_warehouse_is_not_an_outage(tmp_path: Path) -> None:
     outage = Outage(tmp_path, lambda: None)
     error = WarehouseStorageError("no room")
     error.__cause__ = duckdb.IOException('Could not write file "x": No space left on device')

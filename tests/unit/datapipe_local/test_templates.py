@@ -74,16 +74,16 @@ def test_long_templates_are_parsed_in_time(template: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "message"),
     [
         ("", "no SQL"),
         (" \n", "no SQL"),
         ("SELECT '\0'", "NUL"),
-        ("x" * (templates.LONGEST + 1), "100001 characters: 100000 are the most"),
+        ("x" * (templates.LONGEST + 1), "100001 characters: at most 100000 are allowed"),
     ],
     ids=["empty", "blank", "NUL", "too long"],
 )
-def test_invalid_templates_are_refused(template: str, said: str) -> None:
+def test_invalid_templates_are_refused(template: str, message: str) -> None:
     templates.check("sql_template", "x" * templates.LONGEST)
-    with pytest.raises(BadRequestError, match=f"sql_template: .*{said}"):
+    with pytest.raises(BadRequestError, match=f"sql_template: .*{message}"):
         templates.check("sql_template", template)

@@ -73,18 +73,18 @@ def test_all_unknown_references_are_named(context: Context) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "other", "said"),
+    ("first", "other", "message"),
     [
         # Folders are parts of the names of schemas.
         ({"name": "x", "folder_path": "a/b"}, {"name": "x", "folder_path": "a_b"}, r"a_b\.x is the place of"),
-        # A table that is not built yet has its place already.
+        # A table has its place before its first build.
         ({"name": "x", "materialization": TABLE}, {"name": "X"}, "place of the transform 'x'"),
     ],
 )
-def test_two_transforms_cannot_have_one_place(context: Context, first: Any, other: Any, said: str) -> None:
+def test_two_transforms_cannot_have_one_place(context: Context, first: Any, other: Any, message: str) -> None:
     put_published(context, sql="SELECT 1 AS x", **first)
     put(context, sql="SELECT 1 AS x", **other, transform_id="other")
-    with pytest.raises(BadRequestError, match=said):
+    with pytest.raises(BadRequestError, match=message):
         transform_publication.publish(context, "other")
 
 

@@ -136,13 +136,13 @@ def test_a_run_id_is_parsed_to_its_parts(subject_id: str) -> None:
 
 
 @given(st.text())
-def test_any_other_text_is_no_run_id(text: str) -> None:
-    with pytest.raises(BadRequestError, match="not the id of a run"):
+def test_any_other_text_is_not_a_run_id(text: str) -> None:
+    with pytest.raises(BadRequestError, match="not the ID of a run"):
         RunId.parse(text)
 
 
 @pytest.mark.parametrize("plain", ["stream", f"|{START}", "stream|today", f"stream|{START} ", f"stream|{START}\n"])
-def test_encoded_texts_of_other_forms_are_no_run_ids(plain: str) -> None:
+def test_encoded_texts_of_other_forms_are_not_run_ids(plain: str) -> None:
     with pytest.raises(BadRequestError):
         RunId.parse(base64.urlsafe_b64encode(plain.encode()).decode().rstrip("="))
 
@@ -191,9 +191,9 @@ def test_derived_names_are_valid(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["csv", "Parquet", "gz"])
-def test_the_extension_of_a_file_is_no_name(name: str) -> None:
+def test_a_file_extension_is_not_a_valid_name(name: str) -> None:
     # After the deletion of a table reports.csv, a view of it would read the file reports.csv.
-    with pytest.raises(BadRequestError, match=f"name: '{name}' is how the names of files end"):
+    with pytest.raises(BadRequestError, match=f"name: '{name}' is a file extension"):
         check_name("name", name)
 
 
@@ -233,6 +233,6 @@ def test_a_full_disk_fails_the_run_of_a_large_set() -> None:
     with (
         closing(DiskSet()) as texts,
         no_file_beyond(100_000),
-        pytest.raises(RunError, match="no room for what is needed on the way"),
+        pytest.raises(RunError, match="no disk space for temporary data"),
     ):
         texts.update(f"{number} {'x' * 500}" for number in range(20_000))

@@ -87,7 +87,7 @@ def test_an_interruption_ends_all_statements(warehouse: Warehouse) -> None:
         warehouse.count(HERE)
 
 
-def test_one_work_can_be_broken_off_alone(warehouse: Warehouse) -> None:
+def test_one_job_can_be_interrupted_alone(warehouse: Warehouse) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def count() -> None:
@@ -99,10 +99,10 @@ def test_one_work_can_be_broken_off_alone(warehouse: Warehouse) -> None:
         with warehouse.working_on(1):
             with pytest.raises(WarehouseError):
                 count()
-            # Its next statement does not begin.
-            with pytest.raises(WarehouseError, match="not wanted"), warehouse.cursor():
+            # The next statement of the job does not start.
+            with pytest.raises(WarehouseError, match="no longer needed"), warehouse.cursor():
                 pass
-        # The thread's next work is another one.
+        # The next job of the thread is not affected.
         with warehouse.working_on(3):
             assert warehouse.columns("SELECT 1 AS x")
         ended.set()
@@ -110,19 +110,19 @@ def test_one_work_can_be_broken_off_alone(warehouse: Warehouse) -> None:
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(count_for_ever)
         assert begun.wait(5)
-        # Work of another number, and of none.
-        warehouse.break_off(2)
+        # Other jobs, and work without a job, are not affected.
+        warehouse.interrupt_job(2)
         with warehouse.working_on(2):
             assert warehouse.columns("SELECT 1 AS x")
         assert not ended.is_set()
         while not done.done():
             # An interruption before the statement begins has no effect.
-            warehouse.break_off(1)
+            warehouse.interrupt_job(1)
             ended.wait(0.01)
         done.result()
 
 
-def test_a_file_that_is_no_warehouse_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_warehouse_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w.duckdb").write_bytes(b"no warehouse" * 1_000)
     with pytest.raises(SetupError, match="Cannot open the warehouse"):
         Warehouse(tmp_path / "w.duckdb", tmp_path)

@@ -1,4 +1,4 @@
-"""Lineage of services with more resources than are read."""
+"""Lineage of services with more resources than the lists contain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_datapipe.runs.models import RunTarget
 
 
 class ManyTransforms:
-    """A service with transforms alone, the last of which is attached to an orchestration."""
+    """Service with only transforms. The last one is attached to an orchestration."""
 
     def __init__(self, count: int) -> None:
         given = {
@@ -59,7 +59,7 @@ class ManyTransforms:
         return run_blocking(lineage_of(Work(kind, targets), Naming.of("h")), self, lambda _: None)
 
 
-def test_transforms_beyond_those_that_are_listed_are_asked_for() -> None:
+def test_transforms_missing_in_the_list_are_requested() -> None:
     service = ManyTransforms(400)
     lineage = service.lineage_of("transform", "t1", *(f"t{number}" for number in range(396, 400)))
     assert [each.name.name for each in lineage.outputs] == [f"model.f.n{number}" for number in (1, *range(396, 400))]
@@ -67,9 +67,9 @@ def test_transforms_beyond_those_that_are_listed_are_asked_for() -> None:
     assert service.requests.count("transforms.get") == 4
 
 
-def test_what_may_be_beyond_the_first_things_of_a_list_is_said() -> None:
+def test_incomplete_list_is_reported_as_a_problem() -> None:
     few, many = ManyTransforms(299), ManyTransforms(301)
     reported = few.lineage_of("orchestration", "nightly")
     assert ([each.name.name for each in reported.outputs], reported.problem) == (["model.f.n298"], None)
     reported = many.lineage_of("orchestration", "nightly")
-    assert (reported.outputs, reported.problem) == ([], "of GET /transforms, the first 300 things are looked at")
+    assert (reported.outputs, reported.problem) == ([], "only the first 300 items of GET /transforms were read")

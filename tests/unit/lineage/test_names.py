@@ -28,27 +28,27 @@ def reference(tag: str, place: str, kind: str = "model_view") -> Reference:
         ("datapipe://h.example/a/b/", ("datapipe://h.example", "a.b.shop.orders")),
         ("bigquery://", ("bigquery", "shop.orders")),
         ("duckdb://host", ("duckdb://host", "shop.orders")),
-        # Events are read by many.
+        # Many users can read events, so they must not contain credentials.
         ("snowflake://user:secret@acct/DB", ("snowflake://acct", "DB.shop.orders")),
         ("snowflake://user:sec/r@t?@acct/DB?role=R&token=t", ("snowflake://acct", "DB.shop.orders")),
         ("mssql://host:1433;user=sa;password=secret", ("mssql://host:1433", "shop.orders")),
     ],
 )
-def test_tables_go_by_the_name_of_the_warehouse(warehouse: str | None, table: tuple[str, str]) -> None:
+def test_tables_have_the_namespace_of_the_warehouse(warehouse: str | None, table: tuple[str, str]) -> None:
     naming = Naming.of("h.example:81", warehouse)
     assert naming.table("shop.orders") == table
-    # Only the service knows these.
+    # External resources have the namespace of the service.
     assert naming.external("c/1", "a b") == ("datapipe://h.example:81", "connections/c%2F1/a%20b")
 
 
 @pytest.mark.parametrize("warehouse", ["snowflake", "://x", "/a/b", "user:secret@acct/DB"])
-def test_what_is_no_namespace_is_refused_and_not_shown(warehouse: str) -> None:
+def test_invalid_namespace_is_refused_and_not_shown(warehouse: str) -> None:
     with pytest.raises(ValueError, match="lineage_warehouse") as caught:
         Naming.of("h.example", warehouse)
     assert "secret" not in str(caught.value)
 
 
-def test_a_transform_is_found_by_its_tag_whatever_its_place() -> None:
+def test_table_of_a_transform_is_found_by_its_tag() -> None:
     available = [
         reference("raw.core.orders", "core.orders", "raw_view"),
         reference("model.core.other", "x.other"),
@@ -57,22 +57,22 @@ def test_a_transform_is_found_by_its_tag_whatever_its_place() -> None:
     ]
     assert place_of_transform("core/daily", "orders", available) == "core_daily.orders_v2"
     assert place_of_transform("/core/", "plain", available) == "core.plain"
-    # A stream's table is not it, though it goes by the same words.
+    # The table of a stream has the same folder and name, but another kind of tag.
     assert place_of_transform("core", "orders", available) is None
     assert place_of_transform("", "orders", available) is None
     assert places_of(available[:1]) == {"raw.core.orders": "core.orders"}
 
 
-def test_a_folder_may_be_called_as_the_word_before_tags_is() -> None:
+def test_folder_with_the_name_of_the_tag_prefix() -> None:
     available = [reference("model.orders", "public.orders"), reference("model.model.orders", "model.orders")]
     for known in (available, available[::-1]):
         assert place_of_transform("model", "orders", known) == "model.orders"
         assert place_of_transform("", "orders", known) == "public.orders"
-    # A service whose tags have no such word.
+    # A service with tags without a prefix.
     assert place_of_transform("core", "orders", [reference("core.orders", "core.orders")]) == "core.orders"
 
 
-def test_places_of_streams() -> None:
+def test_tables_of_streams() -> None:
     assert place_of_stream("shop", "orders") == "shop.orders"
     assert place_of_stream(None, "orders") == "orders"
 
@@ -83,11 +83,11 @@ def test_places_of_streams() -> None:
         (None, "webhooks/hooks"),
         ("orders", "webhooks/hooks/orders"),
         ("/a b/orders?key=secret", "webhooks/hooks/a%20b/orders"),
-        # It may be all that lets in.
+        # The last part of the path may be a secret.
         ("orders/9f8a7c6b5d4e3f2a", "webhooks/hooks/orders/41512b631a69"),
     ],
 )
-def test_a_webhook_goes_by_its_connection(endpoint: str | None, name: str) -> None:
+def test_webhook_is_named_after_its_connection(endpoint: str | None, name: str) -> None:
     assert name_of_webhook("datapipe://h", "hooks", endpoint) == ("datapipe://h", name)
 
 
@@ -105,5 +105,5 @@ def test_a_webhook_goes_by_its_connection(endpoint: str | None, name: str) -> No
         ("memory://bucket/records.jsonl", ("memory://bucket", "records.jsonl")),
     ],
 )
-def test_files_go_by_the_names_of_openlineage(source: str, name: tuple[str, str]) -> None:
+def test_files_are_named_like_in_openlineage(source: str, name: tuple[str, str]) -> None:
     assert name_of_file(source) == name

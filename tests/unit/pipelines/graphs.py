@@ -1,4 +1,4 @@
-"""Snapshots for tests: small ones that are written down, and random ones."""
+"""Small and random snapshots for tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDERS = ("", "marts", "marts/eu", "staging")
 
 
 def node(key: str, *depends_on: str, **more: Any) -> Node:
-    """Make a node of its id, which is what it is called, too."""
+    """Return a node. Its name is the second part of its ID."""
     kind, _, name = key.partition(":")
     if kind == TRANSFORM:
         more = {"status": "published", "materialization": "view"} | more
@@ -21,13 +21,13 @@ def node(key: str, *depends_on: str, **more: Any) -> Node:
 
 
 def of_edges(parents: Mapping[str, Iterable[str]]) -> Snapshot:
-    """Make a snapshot of what reads what."""
+    """Return a snapshot with the given dependencies."""
     return Snapshot(node(key, *read) for key, read in parents.items())
 
 
 @st.composite
 def snapshots(draw: st.DrawFn, most: int = 12) -> Snapshot:
-    """Make a snapshot without a circle: each node may read those before it."""
+    """Draw a snapshot without cycles: each node may read earlier nodes."""
     nodes: list[Node] = []
     for place in range(draw(st.integers(1, most))):
         kind = draw(st.sampled_from([STREAM, TRANSFORM, TRANSFORM, REVERSE_ETL]))

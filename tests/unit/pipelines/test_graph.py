@@ -1,4 +1,4 @@
-"""Dependencies of resources, also through omitted ones."""
+"""Tests of the dependency graph, also through omitted nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.pipelines.graphs import node, of_edges, snapshots
 
 
 def naive_among(graph: Graph, chosen: set[str]) -> dict[str, list[str]]:
-    """Follow every way back, one by one, to the first that is chosen."""
+    """Follow each path back to its first chosen node."""
 
     def first(key: str) -> set[str]:
         found: set[str] = set()
@@ -27,14 +27,14 @@ def naive_among(graph: Graph, chosen: set[str]) -> dict[str, list[str]]:
 
 
 @given(snapshots(), st.data())
-def test_what_is_chosen_waits_for_what_it_reads_through_others(snapshot: Snapshot, data: st.DataObject) -> None:
+def test_dependencies_pass_through_omitted_nodes(snapshot: Snapshot, data: st.DataObject) -> None:
     graph = Graph(snapshot)
     chosen = data.draw(st.sets(st.sampled_from(sorted(graph.nodes))))
     assert graph.among(chosen) == naive_among(graph, chosen)
 
 
 @given(snapshots(), st.data())
-def test_the_order_is_that_of_the_whole(snapshot: Snapshot, data: st.DataObject) -> None:
+def test_order_of_a_selection_is_that_of_all_nodes(snapshot: Snapshot, data: st.DataObject) -> None:
     graph = Graph(snapshot)
     chosen = data.draw(st.sets(st.sampled_from(sorted(graph.nodes))))
     within = graph.among(chosen)
@@ -47,7 +47,7 @@ def test_the_order_is_that_of_the_whole(snapshot: Snapshot, data: st.DataObject)
         assert waits_for == (graph.ancestors({one}) - {one}) & chosen
 
 
-def test_the_sql_that_counts_is_chosen() -> None:
+def test_graph_of_published_or_newest_sql() -> None:
     snapshot = Snapshot(
         [node("stream:a"), node("stream:b"), node("transform:t", "stream:a", draft_depends_on=("stream:b",))]
     )
@@ -55,12 +55,12 @@ def test_the_sql_that_counts_is_chosen() -> None:
     assert Graph(snapshot, sql="newest").parents["transform:t"] == ("stream:b",)
 
 
-def test_what_can_not_be_run_is_no_part() -> None:
+def test_graph_contains_only_runnable_nodes() -> None:
     snapshot = Snapshot([node("sync:s"), node("orchestration:o"), node("stream:a", sync="sync:s")])
     assert list(Graph(snapshot).nodes) == ["stream:a"]
 
 
-CIRCLE = {
+CYCLE = {
     "transform:a": ["transform:c"],
     "transform:b": ["transform:a"],
     "transform:c": ["transform:b", "stream:s"],
@@ -69,32 +69,32 @@ CIRCLE = {
 }
 
 
-@pytest.mark.parametrize("chosen", [set(CIRCLE), {"transform:a", "transform:b", "transform:c"}])
-def test_a_circle_is_named(chosen: set[str]) -> None:
-    with pytest.raises(CycleError) as refused:
-        Graph(of_edges(CIRCLE)).among(chosen)
-    circle = str(refused.value).partition("run first: ")[2].partition(".")[0].split(" -> ")
-    assert circle[0] == circle[-1]
-    assert set(circle) == {"a", "b", "c"}
-    # In the order in which data would pass.
-    assert all(f"transform:{one}" in CIRCLE[f"transform:{next_}"] for one, next_ in pairwise(circle))
+@pytest.mark.parametrize("chosen", [set(CYCLE), {"transform:a", "transform:b", "transform:c"}])
+def test_cycle_error_lists_the_nodes(chosen: set[str]) -> None:
+    with pytest.raises(CycleError) as error:
+        Graph(of_edges(CYCLE)).among(chosen)
+    cycle = str(error.value).partition("run first: ")[2].partition(".")[0].split(" -> ")
+    assert cycle[0] == cycle[-1]
+    assert set(cycle) == {"a", "b", "c"}
+    # In the order of the data flow.
+    assert all(f"transform:{one}" in CYCLE[f"transform:{next_}"] for one, next_ in pairwise(cycle))
 
 
-def test_a_circle_of_what_is_left_out_does_no_harm() -> None:
-    graph = Graph(of_edges(CIRCLE))
+def test_cycle_of_omitted_nodes_is_ignored() -> None:
+    graph = Graph(of_edges(CYCLE))
     assert graph.among({"stream:s", "transform:d"}) == {"stream:s": [], "transform:d": ["stream:s"]}
     with pytest.raises(CycleError, match=r"a -> a\. "):
-        # Through the other two.
+        # The cycle passes through the two omitted nodes.
         graph.among({"transform:a"})
 
 
-def test_what_reads_itself_is_a_circle() -> None:
+def test_self_reference_is_a_cycle() -> None:
     with pytest.raises(CycleError, match=r"a -> a\. "):
         Graph(of_edges({"transform:a": ["transform:a"]})).among({"transform:a"})
 
 
 @given(st.dictionaries(st.sampled_from("abcdefg"), st.sets(st.sampled_from("abcdefg")), min_size=1))
-def test_a_circle_is_found_if_there_is_one(read: dict[str, set[str]]) -> None:
+def test_every_cycle_is_detected(read: dict[str, set[str]]) -> None:
     parents = {f"transform:{key}": [f"transform:{each}" for each in sorted(read.get(key, ()))] for key in "abcdefg"}
     left = {key: set(each) for key, each in parents.items()}
     while free := [key for key, each in left.items() if not each & left.keys()]:
@@ -109,7 +109,7 @@ def test_a_circle_is_found_if_there_is_one(read: dict[str, set[str]]) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_chain_is_no_problem() -> None:
+def test_chain_of_20000_nodes() -> None:
     chain = {f"transform:{place:05}": [f"transform:{place - 1:05}"] if place else [] for place in range(20_000)}
     graph = Graph(of_edges(chain))
     assert len(graph.ancestors(["transform:19999"])) == 20_000

@@ -1,4 +1,4 @@
-"""Pictures: every node and edge is drawn, and no name can be taken for something else."""
+"""Tests of Mermaid diagrams: complete nodes and edges, and escaped names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.pipelines.graph import Graph
-from airflow_provider_datapipe.pipelines.mermaid import picture
+from airflow_provider_datapipe.pipelines.mermaid import diagram
 from airflow_provider_datapipe.pipelines.snapshot import Snapshot
 from tests.unit.pipelines.graphs import node, snapshots
 
@@ -24,7 +24,7 @@ def test_every_node_and_edge_is_drawn(snapshot: Snapshot) -> None:
     graph = Graph(snapshot)
     parents = graph.among(graph.nodes)
     nodes = list(graph.nodes.values())
-    drawn = picture(nodes, parents)
+    drawn = diagram(nodes, parents)
     names = {found[1]: nodes[int(found[1][1:])].id for found in DRAWN.finditer(drawn)}
     assert {found[1]: (found[3], found[5]) for found in DRAWN.finditer(drawn)} == {
         f"n{place}": (each.name, each.kind) for place, each in enumerate(nodes)
@@ -35,12 +35,12 @@ def test_every_node_and_edge_is_drawn(snapshot: Snapshot) -> None:
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
-def test_names_are_shown_and_never_understood(name: str, folder: str) -> None:
-    drawn = picture([node("transform:1", name=name, folder=folder)], {"transform:1": []})
+def test_names_are_escaped(name: str, folder: str) -> None:
+    drawn = diagram([node("transform:1", name=name, folder=folder)], {"transform:1": []})
     assert len(drawn.splitlines()) == 4 + 3
     (found,) = DRAWN.finditer(drawn)
     assert plain(found[3]) == name
-    # Mermaid 11 has shown just this set as it stands.
+    # Mermaid 11 shows these characters unchanged.
     assert re.fullmatch(r"[\w .,:/()#;-]*", found[3], re.ASCII)
     (box,) = re.findall(r'subgraph g0\["(.*)"\]', drawn)
     assert plain(box) == folder

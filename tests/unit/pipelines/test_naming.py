@@ -1,4 +1,4 @@
-"""Ids of tasks and groups: valid for Airflow, unique, and the same in any company."""
+"""Tests of task and group IDs: valid for Airflow, unique, and independent of other nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_datapipe.pipelines.naming import places, slug
 from airflow_provider_datapipe.pipelines.snapshot import Node
 from tests.unit.pipelines.graphs import node
 
-#: What is put behind the name of the first node where another has the same name.
+#: Suffix of the first node if another node has the same name.
 DIGEST = hashlib.sha256(b"transform:1").hexdigest()[:8]
 TEXTS = st.one_of(
     st.sampled_from(
@@ -50,18 +50,18 @@ def test_ids_are_valid_and_unique(given_: list[Node]) -> None:
         assert place.label not in ("upstream_join_id", "downstream_join_id")
         for group in place.groups:
             validate_group_key(group)
-        # A group of forty characters around it.
+        # With an enclosing group of 40 characters.
         validate_key(f"{'g' * 40}.{place.path}")
 
 
 @given(nodes(), st.randoms(use_true_random=False))
-def test_the_order_does_not_matter(given_: list[Node], shuffled: object) -> None:
+def test_ids_do_not_depend_on_the_node_order(given_: list[Node], shuffled: object) -> None:
     before = places(given_)
     shuffled.shuffle(given_)  # type: ignore[attr-defined]  # a random.Random
     assert places(given_) == before
 
 
-def test_what_ids_look_like() -> None:
+def test_examples_of_ids() -> None:
     placed = places(
         [
             node("stream:1", name="orders", folder="shop"),
@@ -78,15 +78,15 @@ def test_what_ids_look_like() -> None:
     ]
 
 
-def test_those_of_the_same_name_are_told_apart_by_their_ids() -> None:
+def test_equal_names_get_a_suffix_from_the_node_id() -> None:
     same = [node("transform:1", name="x"), node("transform:2", name="x"), node("transform:3", name="y")]
     one, other, different = (places(same)[each.id].label for each in same)
     assert (one[:2], other[:2], different) == ("x_", "x_", "y")
     assert one != other
-    # A third changes nothing for them.
+    # A third node does not change them.
     assert places([*same, node("transform:4", name="x")])["transform:1"].label == one
 
 
-def test_what_has_no_plain_characters_has_a_name_all_the_same() -> None:
+def test_names_without_ascii_characters_get_unique_slugs() -> None:
     assert slug("売上").startswith("unnamed_")
     assert slug("売上") != slug("上売")

@@ -1,4 +1,4 @@
-"""Whose a reference is: told exactly, or not at all."""
+"""Tests of the resolution of references to nodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.elt_syncs import AvailableStream
 from airflow_provider_datapipe.api.models.transforms import Reference, Transform
-from airflow_provider_datapipe.pipelines.references import Catalogue
+from airflow_provider_datapipe.pipelines.references import ReferenceCatalog
 
 TIMES = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
 
@@ -25,8 +25,8 @@ def reference(tag: str, dw_item_id: str | None = None, kind: str | None = None) 
 
 
 @pytest.fixture
-def catalogue() -> Catalogue:
-    made = Catalogue()
+def catalog() -> ReferenceCatalog:
+    made = ReferenceCatalog()
     made.add_stream("1", "shop", "orders")
     made.add_stream("2", "shop", "people")
     made.add_stream("3", "Shop", "orders")
@@ -51,19 +51,19 @@ def catalogue() -> Catalogue:
     [
         (reference("raw.shop.orders"), ["stream:1"]),
         (reference("raw.Shop.orders"), ["stream:3"]),
-        # A service may give its tags otherwise: where it stands tells it, too.
+        # Services may use other tags, so the table name in the warehouse also identifies a stream.
         (reference("raw.my-shop.orders", "shop.orders"), ["stream:1"]),
         (reference("orders", "shop.orders", "raw_view"), ["stream:1"]),
         (reference("raw.shop.order"), []),
         (reference("raw.shop.orders__items"), []),
-        # Which of the two it is does not matter: both load that table.
+        # Both streams load this table.
         (reference("raw.twice.table"), ["stream:4", "stream:5"]),
         (reference("raw.bare"), ["stream:6"]),
         (reference("model.marts.eu.paid"), ["transform:a"]),
         (reference("model.paid", "models.paid"), ["transform:b"]),
         (reference("model.paid", "models.paid", "materialized_table"), ["transform:b"]),
         (reference("model.marts.sketch"), ["transform:c"]),
-        # Only what is published can be read.
+        # Only published transforms can be read.
         (reference("model.marts.both"), ["transform:e"]),
         (reference("model.a.b.c"), ["transform:f", "transform:g"]),
         (reference("model.marts.paid"), []),
@@ -71,12 +71,12 @@ def catalogue() -> Catalogue:
     ],
     ids=lambda value: value.tag if isinstance(value, Reference) else ",".join(value),
 )
-def test_whose_it_is(catalogue: Catalogue, named: Reference, nodes: list[str]) -> None:
-    assert catalogue.leads_to(named) == nodes
+def test_reference_matches_its_nodes(catalog: ReferenceCatalog, named: Reference, nodes: list[str]) -> None:
+    assert catalog.nodes_of(named) == nodes
 
 
-def test_what_leads_nowhere_is_named(catalogue: Catalogue) -> None:
-    found = catalogue.resolve([reference("raw.shop.people"), reference("model.gone"), reference("raw.shop.people")])
+def test_unresolved_references_are_listed(catalog: ReferenceCatalog) -> None:
+    found = catalog.resolve([reference("raw.shop.people"), reference("model.gone"), reference("raw.shop.people")])
     assert found == (("stream:2",), ("model.gone",))
 
 
@@ -89,24 +89,26 @@ def test_what_leads_nowhere_is_named(catalogue: Catalogue) -> None:
         ("RawView", "shop.gone", ()),
     ],
 )
-def test_what_is_sent(catalogue: Catalogue, source_type: str, source_id: str, nodes: tuple[str, ...]) -> None:
-    assert catalogue.source(source_type, source_id).nodes == nodes
+def test_source_of_a_reverse_etl_sync(
+    catalog: ReferenceCatalog, source_type: str, source_id: str, nodes: tuple[str, ...]
+) -> None:
+    assert catalog.source(source_type, source_id).nodes == nodes
 
 
 @pytest.mark.parametrize("name", ["items", "orders_items", "orders__items"])
-def test_a_part_of_a_stream_is_the_streams(catalogue: Catalogue, name: str) -> None:
+def test_substream_belongs_to_its_stream(catalog: ReferenceCatalog, name: str) -> None:
     offered = [
         AvailableStream.model_validate({"name": "orders", "retired": False, "sub_streams": ["items"]}),
         AvailableStream.model_validate({"name": "others", "retired": False, "sub_streams": ["people"]}),
         AvailableStream.model_validate({"name": "people", "retired": False}),
     ]
-    catalogue.add_parts("shop", offered, {"orders": "1", "people": "2"})
-    assert catalogue.leads_to(reference(f"raw.shop.{name}")) == ["stream:1"]
-    assert catalogue.leads_to(reference("raw.shop.people")) == ["stream:2"]
+    catalog.add_substreams("shop", offered, {"orders": "1", "people": "2"})
+    assert catalog.nodes_of(reference(f"raw.shop.{name}")) == ["stream:1"]
+    assert catalog.nodes_of(reference("raw.shop.people")) == ["stream:2"]
 
 
-def test_a_stream_is_meant_before_a_part_of_another(catalogue: Catalogue) -> None:
-    catalogue.add_stream("7", "shop", "orders_items")
+def test_stream_takes_precedence_over_substream(catalog: ReferenceCatalog) -> None:
+    catalog.add_stream("7", "shop", "orders_items")
     offered = [AvailableStream.model_validate({"name": "orders", "retired": False, "sub_streams": ["items"]})]
-    catalogue.add_parts("shop", offered, {"orders": "1"})
-    assert catalogue.leads_to(reference("raw.shop.orders_items")) == ["stream:7"]
+    catalog.add_substreams("shop", offered, {"orders": "1"})
+    assert catalog.nodes_of(reference("raw.shop.orders_items")) == ["stream:7"]

@@ -1,4 +1,4 @@
-"""The language of selections, against a model that asks of each node alone."""
+"""Tests of the selection language, also against a simple reference model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_datapipe.pipelines.selection import select
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot
 from tests.unit.pipelines.graphs import node, snapshots
 
-#: A part of a selection: what is meant, and how many steps it is followed to either side; None for all, 0 for none.
+#: A part of a selection: method, pattern, and steps to ancestors and descendants; None for all, 0 for none.
 Part = tuple[str, str, int | None, int | None]
 
 STEPS = st.sampled_from([0, 0, None, 1, 2, 3])
@@ -23,19 +23,19 @@ STEPS = st.sampled_from([0, 0, None, 1, 2, 3])
 @st.composite
 def parts(draw: st.DrawFn, snapshot: Snapshot) -> Part:
     known = [one for one in snapshot.nodes.values() if one.folder]
-    word = draw(st.sampled_from(["name", "kind", "folder", "id"] if known else ["name", "kind", "id"]))
+    method = draw(st.sampled_from(["name", "kind", "folder", "id"] if known else ["name", "kind", "id"]))
     one = draw(st.sampled_from(sorted(snapshot.nodes.values(), key=lambda each: each.id)))
-    if word == "folder":
+    if method == "folder":
         folder = draw(st.sampled_from(sorted({each.folder for each in known})))
         what = draw(st.sampled_from([folder, folder.partition("/")[0]]))
     else:
-        what = {"name": one.name, "kind": one.kind, "id": one.id}[word]
-    return word, what, draw(STEPS), draw(STEPS)
+        what = {"name": one.name, "kind": one.kind, "id": one.id}[method]
+    return method, what, draw(STEPS), draw(STEPS)
 
 
 def as_text(part: Part) -> str:
-    word, what, before, after = part
-    text = what if word == "name" else f"{word}:{what}"
+    method, what, before, after = part
+    text = what if method == "name" else f"{method}:{what}"
     text = f"{before or ''}+{text}" if before != 0 else text
     return f"{text}+{after or ''}" if after != 0 else text
 
@@ -52,14 +52,14 @@ def distance(parents: dict[str, set[str]], begin: str, end: str) -> int | None:
     return None
 
 
-def is_meant(node: Node, part: Part, snapshot: Snapshot) -> bool:
-    word, what, before, after = part
+def is_selected(node: Node, part: Part, snapshot: Snapshot) -> bool:
+    method, what, before, after = part
     parents = {one.id: set(one.depends_on) for one in snapshot.nodes.values()}
 
-    def said(one: Node) -> bool:
-        if word == "folder":
+    def matches(one: Node) -> bool:
+        if method == "folder":
             return one.folder == what or one.folder.startswith(f"{what}/")
-        return {"name": one.name, "kind": one.kind, "id": one.id}[word] == what
+        return {"name": one.name, "kind": one.kind, "id": one.id}[method] == what
 
     def near(steps: int | None, limit: int | None) -> bool:
         return steps is not None and (limit is None or steps <= limit)
@@ -67,31 +67,31 @@ def is_meant(node: Node, part: Part, snapshot: Snapshot) -> bool:
     return any(
         near(distance(parents, one.id, node.id), before) or near(distance(parents, node.id, one.id), after)
         for one in snapshot.nodes.values()
-        if said(one)
+        if matches(one)
     )
 
 
 @given(st.data())
-def test_a_selection_means_what_the_model_says(data: st.DataObject) -> None:
+def test_selection_matches_the_reference_model(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots())
     terms = data.draw(st.lists(st.lists(parts(snapshot), min_size=1, max_size=3), min_size=1, max_size=3))
-    left_out = data.draw(st.lists(st.lists(parts(snapshot), min_size=1, max_size=2), max_size=2))
+    excluded = data.draw(st.lists(st.lists(parts(snapshot), min_size=1, max_size=2), max_size=2))
 
-    def means(selection: list[list[Part]]) -> set[str]:
+    def selected_ids(selection: list[list[Part]]) -> set[str]:
         return {
             one.id
             for one in snapshot.nodes.values()
-            if any(all(is_meant(one, part, snapshot) for part in term) for term in selection)
+            if any(all(is_selected(one, part, snapshot) for part in term) for term in selection)
         }
 
     def written(selection: list[list[Part]]) -> list[str]:
         return [",".join(as_text(part) for part in term) for term in selection]
 
-    expected = means(terms) - means(left_out)
+    expected = selected_ids(terms) - selected_ids(excluded)
     assume(expected)
     graph = Graph(snapshot)
-    assert select(graph, written(terms), written(left_out)) == sorted(expected)
-    assert select(graph, "  ".join(written(terms)), " ".join(written(left_out))) == sorted(expected)
+    assert select(graph, written(terms), written(excluded)) == sorted(expected)
+    assert select(graph, "  ".join(written(terms)), " ".join(written(excluded))) == sorted(expected)
 
 
 SHOP = Snapshot(
@@ -111,7 +111,7 @@ SHOP = Snapshot(
 
 
 @pytest.mark.parametrize(
-    ("selection", "meant"),
+    ("selection", "expected"),
     [
         ("orders", {"stream:1"}),
         ("shop.orders", {"stream:1"}),
@@ -139,51 +139,51 @@ SHOP = Snapshot(
         (("orders",), {"stream:1"}),
     ],
 )
-def test_words(selection: Any, meant: set[str]) -> None:
-    assert set(select(Graph(SHOP), selection)) == meant
+def test_selection_examples(selection: Any, expected: set[str]) -> None:
+    assert set(select(Graph(SHOP), selection)) == expected
 
 
-def test_without_a_selection_all_is_meant() -> None:
+def test_default_selection_is_all_nodes() -> None:
     graph = Graph(SHOP)
     assert select(graph) == sorted(graph.nodes)
     assert "stream:1" not in select(graph, None, "orders")
-    # What is gone already can be excluded as a pattern.
+    # A pattern without matches can be excluded.
     assert select(graph, None, "legacy_*") == sorted(graph.nodes)
 
 
 @pytest.mark.parametrize(
-    ("selection", "said"),
+    ("selection", "message"),
     [
-        ("order", "nothing is called 'order' in The snapshot. Did you mean orders"),
+        ("order", "there is no node 'order' in The snapshot. Did you mean orders"),
         ("ORDERS", "Did you mean orders"),
-        ("zzz", "nothing is called 'zzz' in The snapshot. There is "),
+        ("zzz", "there is no node 'zzz' in The snapshot. Known values: "),
         ("folder:mart", "there is no folder 'mart' in The snapshot. Did you mean marts"),
         ("sync:nope", "there is no sync 'nope'"),
         ("kind:table", "there is no kind 'table'"),
         ("status:drafts", "Did you mean draft"),
         ("id:paid", "there is no id 'paid'"),
-        ("folders:marts", "folders: is no word of a selection. Was folder: meant?"),
-        ("tag:x", "There are name:, folder:"),
-        ("folder:", "something has to follow the colon"),
-        ("+", "'+' means nothing"),
-        ("orders,", "'' means nothing"),
-        ("", "select='' means nothing."),
-        ([], "select=[] means nothing."),
-        ("legacy_*", "select='legacy_*' means nothing."),
-        ("kind:stream,kind:transform", "means nothing."),
-        ([1], "1 is no text"),
+        ("folders:marts", "folders: is not a selection method. Did you mean folder:?"),
+        ("tag:x", "Use name:, folder:"),
+        ("folder:", "'folder:' has no value after the colon"),
+        ("+", "'+' is not a valid selection"),
+        ("orders,", "'' is not a valid selection"),
+        ("", "select='' matches no nodes."),
+        ([], "select=[] matches no nodes."),
+        ("legacy_*", "select='legacy_*' matches no nodes."),
+        ("kind:stream,kind:transform", "matches no nodes."),
+        ([1], "1 is not text"),
     ],
 )
-def test_what_means_nothing_is_refused(selection: Any, said: str) -> None:
+def test_invalid_selections_are_rejected(selection: Any, message: str) -> None:
     with pytest.raises(SelectionError) as refused:
         select(Graph(SHOP), selection)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_what_leaves_nothing_is_refused() -> None:
-    with pytest.raises(SelectionError, match="exclude='order': nothing is called 'order'"):
+def test_empty_results_are_rejected() -> None:
+    with pytest.raises(SelectionError, match="exclude='order': there is no node 'order'"):
         select(Graph(SHOP), None, "order")
-    with pytest.raises(SelectionError, match="exclude='kind:stream' leaves nothing of what is selected"):
+    with pytest.raises(SelectionError, match="exclude='kind:stream' excludes all selected nodes"):
         select(Graph(SHOP), "orders", "kind:stream")
-    with pytest.raises(SelectionError, match="Nothing is there that can be run"):
+    with pytest.raises(SelectionError, match="there are no runnable nodes"):
         select(Graph(Snapshot([node("sync:s")])))

@@ -1,4 +1,4 @@
-"""The file: what is read is what was written, and what is wrong in it is said."""
+"""Tests of snapshot files: round trip, errors, schema and cache."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ EXAMPLE = Snapshot(
 )
 
 
-def test_what_is_written_is_read() -> None:
+def test_parse_returns_the_written_nodes() -> None:
     again = parse(EXAMPLE.as_text())
     assert again.nodes == EXAMPLE.nodes
     assert again.as_text() == EXAMPLE.as_text()
 
 
 @given(snapshots(), st.randoms(use_true_random=False))
-def test_the_order_of_the_nodes_does_not_matter(snapshot: Snapshot, shuffled: random.Random) -> None:
+def test_text_does_not_depend_on_the_node_order(snapshot: Snapshot, shuffled: random.Random) -> None:
     nodes = list(snapshot.nodes.values())
     shuffled.shuffle(nodes)
     assert Snapshot(nodes).as_text() == snapshot.as_text()
 
 
-def test_what_is_empty_is_not_written() -> None:
+def test_empty_fields_are_omitted() -> None:
     written = json.loads(EXAMPLE.as_text())["nodes"]
     assert {"id": "orchestration:night", "kind": "orchestration", "resource_id": "night", "name": "Nightly"} in written
     (paid,) = [each for each in written if each["id"] == "transform:paid"]
-    # That its newest SQL reads nothing is not the same as that it has not changed.
+    # An empty tuple means that the newest SQL reads nothing; None means that it did not change.
     assert paid["draft_depends_on"] == []
 
 
@@ -72,25 +72,25 @@ def test_titles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ('{"format": "datapipe-snapshot",\n "version": 1,\n "nodes": [}\n', "line 3, column 12: this is no JSON"),
-        ("", "line 1, column 1: this is no JSON"),
+        ('{"format": "datapipe-snapshot",\n "version": 1,\n "nodes": [}\n', "line 3, column 12: not valid JSON"),
+        ("", "line 1, column 1: not valid JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ("[]", "is no snapshot"),
-        ('{"nodes": []}', "is no snapshot"),
+        ("[]", "is not a snapshot"),
+        ('{"nodes": []}', "is not a snapshot"),
         (
             '{"format": "datapipe-snapshot", "version": 2, "nodes": []}',
-            "has the format version 2, and this release reads version 1: take it again",
+            "has the format version 2, and this release reads version 1: write it again",
         ),
         ('{"format": "datapipe-snapshot", "version": true, "nodes": []}', "format version True"),
         ('{"format": "datapipe-snapshot", "version": 1}', "nodes is not a list"),
     ],
 )
-def test_what_is_no_snapshot_is_refused(text: str, said: str) -> None:
+def test_invalid_documents_are_rejected(text: str, message: str) -> None:
     with pytest.raises(SnapshotError) as refused:
         parse(text, origin="pipelines.json")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert str(refused.value).startswith("pipelines.json")
 
 
@@ -98,34 +98,37 @@ STREAM = {"id": "stream:a", "kind": "stream", "resource_id": "a", "name": "a"}
 
 
 @pytest.mark.parametrize(
-    ("nodes", "said"),
+    ("nodes", "message"),
     [
-        (["x"], "nodes[0] is no object"),
-        ([STREAM, {**STREAM, "name": 1}], "nodes[1]: name is no text"),
-        ([{**STREAM, "name": ""}], "name is no text"),
-        ([{**STREAM, "kind": "table", "id": "table:a"}], "kind is 'table' and not one of stream, transform,"),
-        ([{**STREAM, "id": "stream:b"}], "id is 'stream:b' and not made of kind and resource_id"),
-        ([{**STREAM, "depends_on": "stream:b"}], "depends_on is no list of texts"),
-        ([{**STREAM, "depends_on": [1]}], "depends_on is no list of texts"),
-        ([{**STREAM, "depends_on": None}], "depends_on is no list of texts"),
-        ([STREAM, STREAM], "the id 'stream:a' is there twice"),
-        ([{**STREAM, "depends_on": ["stream:b"]}], "depends_on of 'stream:a' names 'stream:b', which is not there"),
-        ([{**STREAM, "sync": "sync:b"}], "sync of 'stream:a' names 'sync:b', which is not there"),
-        ([{**STREAM, "sync": "stream:a"}], "sync of 'stream:a' names 'stream:a', which is of the kind stream"),
+        (["x"], "nodes[0] is not an object"),
+        ([STREAM, {**STREAM, "name": 1}], "nodes[1]: name must be a non-empty string"),
+        ([{**STREAM, "name": ""}], "name must be a non-empty string"),
+        ([{**STREAM, "kind": "table", "id": "table:a"}], "kind is 'table', not one of stream, transform,"),
+        ([{**STREAM, "id": "stream:b"}], "id is 'stream:b', not made of kind and resource_id"),
+        ([{**STREAM, "depends_on": "stream:b"}], "depends_on is not a list of strings"),
+        ([{**STREAM, "depends_on": [1]}], "depends_on is not a list of strings"),
+        ([{**STREAM, "depends_on": None}], "depends_on is not a list of strings"),
+        ([STREAM, STREAM], "duplicate id 'stream:a'"),
+        (
+            [{**STREAM, "depends_on": ["stream:b"]}],
+            "depends_on of 'stream:a' refers to 'stream:b', which is not in the snapshot",
+        ),
+        ([{**STREAM, "sync": "sync:b"}], "sync of 'stream:a' refers to 'sync:b', which is not in the snapshot"),
+        ([{**STREAM, "sync": "stream:a"}], "sync of 'stream:a' refers to 'stream:a', which has the kind stream"),
         (
             [STREAM, {**STREAM, "id": "transform:a", "kind": "transform", "draft_depends_on": ["stream:c"]}],
-            "draft_depends_on of 'transform:a' names 'stream:c'",
+            "draft_depends_on of 'transform:a' refers to 'stream:c'",
         ),
     ],
 )
-def test_what_is_wrong_with_a_node_is_said(nodes: list[Any], said: str) -> None:
+def test_invalid_nodes_are_rejected(nodes: list[Any], message: str) -> None:
     with pytest.raises(SnapshotError) as refused:
         parse(json.dumps({"format": "datapipe-snapshot", "version": 1, "nodes": nodes}), origin="p.json")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "datapipe snapshot" in str(refused.value)
 
 
-def test_what_a_later_release_adds_is_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     document = json.loads(EXAMPLE.as_text())
     document["nodes"][0]["colour"] = "red"
     document["made_by"] = "2.0"
@@ -142,21 +145,21 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from([None, True, 1, 1.5, "", "x", [
 
 
 @given(st.integers(0, 4), st.sampled_from(sorted(Node.__dataclass_fields__)), VALUES)
-def test_the_schema_and_the_reader_agree(place: int, field: str, value: Any) -> None:
+def test_schema_and_parser_agree(place: int, field: str, value: Any) -> None:
     document = json.loads(EXAMPLE.as_text())
     document["nodes"][place][field] = value
     valid = jsonschema.Draft202012Validator(SCHEMA).is_valid(document)
     try:
         parse(json.dumps(document))
     except SnapshotError as refused:
-        # A schema can't say that an id is made of other fields, or leads to something.
-        said = str(refused)
-        assert not valid or "names" in said or "not made of" in said, said
+        # A schema can't express how IDs are composed and that references exist.
+        message = str(refused)
+        assert not valid or "refers to" in message or "not made of" in message, message
     else:
         assert valid
 
 
-def test_a_file_is_read_once_as_long_as_it_stays_as_it_is(tmp_path: Path) -> None:
+def test_unchanged_file_is_read_once(tmp_path: Path) -> None:
     file = tmp_path / "pipelines.json"
     file.write_text(EXAMPLE.as_text(), encoding="utf-8")
     first = read(file)
@@ -173,20 +176,20 @@ def test_a_file_is_read_once_as_long_as_it_stays_as_it_is(tmp_path: Path) -> Non
     assert list(read(file).nodes) == ["stream:c"]
 
 
-def test_a_file_that_is_broken_and_mended_is_read_again(tmp_path: Path) -> None:
+def test_corrected_file_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "pipelines.json"
     file.write_text("{", encoding="utf-8")
-    with pytest.raises(SnapshotError, match="this is no JSON"):
+    with pytest.raises(SnapshotError, match="not valid JSON"):
         read(file)
     file.write_text(EXAMPLE.as_text(), encoding="utf-8")
     assert read(file).nodes == EXAMPLE.nodes
 
 
-def test_a_file_that_is_not_there_or_none(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match=r"There is no snapshot .*gone\.json: take one with"):
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match=r"There is no snapshot .*gone\.json: create it with"):
         read(tmp_path / "gone.json")
     with pytest.raises(SnapshotError, match="can't be read: Is a directory"):
         read(tmp_path)
     (tmp_path / "latin").write_bytes(b'{"format": "\xe4"}')
-    with pytest.raises(SnapshotError, match="is no text in UTF-8"):
+    with pytest.raises(SnapshotError, match="is not valid UTF-8"):
         read(tmp_path / "latin")

@@ -1,4 +1,4 @@
-"""Files of transforms: what they are called, and that whatever a service may hold is written and read as the same."""
+"""Tests of transform files: paths, links, and the round trip of arbitrary transforms."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import AvailableReferences, TransformVersion
 from airflow_provider_datapipe.flows import Flow, run_blocking
-from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result, report_text
+from airflow_provider_datapipe.pipelines.plan import Action, Report, ReportItem, Result, report_text
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
-from airflow_provider_datapipe.pipelines.transforms.files import parse_files, path_for, read_files, wanted
+from airflow_provider_datapipe.pipelines.transforms.files import desired_from_files, parse_files, path_for, read_files
 from airflow_provider_datapipe.pipelines.transforms.front_matter import TransformFileError, parse, render
 from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
 from airflow_provider_datapipe.pipelines.transforms.pulling import Pulled, pull_transforms, write_files
@@ -44,7 +44,7 @@ ODD = [
     "a\nb",
 ]
 PART = (TEXT | st.sampled_from(ODD)).filter(lambda part: part.strip() != "" and "/" not in part)
-HELD = st.fixed_dictionaries(
+TRANSFORMS = st.fixed_dictionaries(
     {
         "name": PART,
         "folder_path": st.lists(PART, max_size=3).map("/".join),
@@ -63,11 +63,11 @@ ORCHESTRATIONS = [
 
 
 class Service:
-    """A service that holds some transforms."""
+    """Service with some transforms."""
 
-    def __init__(self, held: Sequence[dict[str, Any]]) -> None:
-        self._newest = {f"t{n}": each["is_newest"] for n, each in enumerate(held)}
-        listed = [self._transform(f"t{n}", each) for n, each in enumerate(held)]
+    def __init__(self, transforms: Sequence[dict[str, Any]]) -> None:
+        self._newest = {f"t{n}": each["is_newest"] for n, each in enumerate(transforms)}
+        listed = [self._transform(f"t{n}", each) for n, each in enumerate(transforms)]
         self._model = ModelService(
             transforms__list=[page(*listed)],
             transforms__list_=[page(*listed)],
@@ -77,9 +77,9 @@ class Service:
         )
 
     @staticmethod
-    def _transform(transform_id: str, held: dict[str, Any]) -> Any:
-        fields = {key: value for key, value in held.items() if value is not None and key != "is_newest"}
-        is_built = held["status"] == "published" and held["materialization"] == "table"
+    def _transform(transform_id: str, transforms: dict[str, Any]) -> Any:
+        fields = {key: value for key, value in transforms.items() if value is not None and key != "is_newest"}
+        is_built = transforms["status"] == "published" and transforms["materialization"] == "table"
         return transform(id=transform_id, **fields, materialization_status="completed" if is_built else None)
 
     def _version(self, transform_id: str) -> TransformVersion:
@@ -87,28 +87,28 @@ class Service:
         fields = {"id": "v", "sql_template": "", "parameters": [], "created_at": "2026-01-01T00:00:00.000Z"}
         return TransformVersion.model_validate(fields | {"is_published": published})
 
-    def run(self, steps: Flow[T]) -> T:
-        return run_blocking(steps, self._model.send, self._model.sleep)
+    def run(self, flow: Flow[T]) -> T:
+        return run_blocking(flow, self._model.send, self._model.sleep)
 
-    def run_concurrently(self, several: Sequence[Flow[T]]) -> list[T]:
-        return [self.run(steps) for steps in several]
+    def run_concurrently(self, flows: Sequence[Flow[T]]) -> list[T]:
+        return [self.run(flow) for flow in flows]
 
 
-@given(st.lists(HELD, max_size=4, unique_by=lambda each: (each["folder_path"], each["name"])))
-def test_whatever_is_pulled_plans_empty(held: list[dict[str, Any]]) -> None:
-    service = Service(held)
+@given(st.lists(TRANSFORMS, max_size=4, unique_by=lambda each: (each["folder_path"], each["name"])))
+def test_plan_after_pull_is_empty(transforms: list[dict[str, Any]]) -> None:
+    service = Service(transforms)
     pulled = pull_transforms(service, [])
-    unlike = {f"{each['folder_path'].strip('/')}/{each['name']}".lstrip("/") for each in held}
-    assert {done.name for done in pulled.report.items if done.result is Result.CREATED} == unlike
-    assert len({path.casefold() for path in pulled.texts}) == len(held)
+    paths = {f"{each['folder_path'].strip('/')}/{each['name']}".lstrip("/") for each in transforms}
+    assert {done.name for done in pulled.report.items if done.result is Result.CREATED} == paths
+    assert len({path.casefold() for path in pulled.texts}) == len(transforms)
     for path in pulled.texts:
         assert all(part not in ("", ".", "..") and not part.startswith(".") for part in path.split("/"))
         assert all(len(part.encode()) <= 255 for part in path.split("/"))
         assert not re.search(r'[\x00-\x1f<>:"\\|?*]', path)
     files = parse_files(pulled.texts)
-    planned = plan_transforms(service, wanted(files), delete_orphans=True)
+    planned = plan_transforms(service, desired_from_files(files), delete_orphans=True)
     assert {item.action for item in planned.items} <= {Action.NONE}
-    # Nor is there anything to be written.
+    # A second pull writes no files.
     assert pull_transforms(service, files).texts == {}
 
 
@@ -116,7 +116,7 @@ def test_whatever_is_pulled_plans_empty(held: list[dict[str, Any]]) -> None:
 @example({"documentation": "a\n  b\n\n", "name": " "}, "-- ---\n")
 @example({"documentation": "a\n", "name": "a"}, "")
 @example({"documentation": "\n a\n-- ---\n---\n...", "name": "#"}, "")
-def test_front_matter_is_read_as_it_was_written(given: dict[str, str], sql: str) -> None:
+def test_front_matter_round_trip(given: dict[str, str], sql: str) -> None:
     text = render({"documentation": given["documentation"]}) + sql
     file = parse(text, "a.sql")
     assert (file.front.documentation, file.sql) == (given["documentation"], sql)
@@ -134,19 +134,19 @@ def test_front_matter_is_read_as_it_was_written(given: dict[str, str], sql: str)
         ("", "taken", "taken~2.sql"),
     ],
 )
-def test_paths_say_what_they_can(folder: str, name: str, expected: str) -> None:
+def test_paths_of_new_files(folder: str, name: str, expected: str) -> None:
     assert path_for(folder, name, ["Taken.sql"]) == expected
 
 
-def test_a_link_to_a_file_stays_one(tmp_path: Path) -> None:
-    held = {"name": "a", "folder_path": "", "sql_template": "SELECT 1", "status": "draft", "is_newest": True}
+def test_link_to_a_file_is_kept(tmp_path: Path) -> None:
+    transforms = {"name": "a", "folder_path": "", "sql_template": "SELECT 1", "status": "draft", "is_newest": True}
     more = {
         "documentation": None,
         "materialization": "view",
         "orchestration_workflow_id": None,
         "cron_expression": None,
     }
-    pulled = pull_transforms(Service([held | more]), [])
+    pulled = pull_transforms(Service([transforms | more]), [])
     (tmp_path / "real").write_text("")
     (tmp_path / "a.sql").symlink_to(tmp_path / "real")
     write_files(tmp_path, pulled)
@@ -154,11 +154,11 @@ def test_a_link_to_a_file_stays_one(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == pulled.texts["a.sql"]
 
 
-def test_links_that_lead_out_of_the_folder_are_not_read(tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_not_read(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     (folder / "..data").mkdir(parents=True)
     (folder / "..data/a.sql").write_text("SELECT 1")
-    # As Kubernetes shows files: they lead to others in the folder.
+    # Kubernetes mounts files as links to other files in the folder.
     (folder / "a.sql").symlink_to("..data/a.sql")
     assert [file.path for file in read_files(folder)] == ["a.sql"]
     (tmp_path / "key").write_text("a secret")
@@ -173,7 +173,7 @@ def test_links_that_lead_out_of_the_folder_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", ["a.sql", "sales"])
-def test_nothing_is_written_where_a_link_leads_out_of_the_folder(tmp_path: Path, link: str) -> None:
+def test_links_out_of_the_folder_are_not_written(tmp_path: Path, link: str) -> None:
     text = "SELECT 1\n"
     report = Report(())
     pulled = Pulled({"0.sql": text, "a.sql": text, "sales/b.sql": text}, frozenset(["0.sql", "a.sql"]), (), report)
@@ -183,14 +183,14 @@ def test_nothing_is_written_where_a_link_leads_out_of_the_folder(tmp_path: Path,
     folder = tmp_path / "models"
     folder.mkdir()
     (folder / link).symlink_to(outside / "key" if link == "a.sql" else outside)
-    with pytest.raises(TransformFileError, match="a link stands in its way: nothing was written"):
+    with pytest.raises(TransformFileError, match="the path contains a link to another place: nothing was written"):
         write_files(folder, pulled, force=True)
     assert [each.name for each in folder.iterdir()] == [link]
     assert [each.name for each in outside.iterdir()] == ["key"]
     assert (outside / "key").read_text() == "precious"
 
 
-def test_front_matter_that_grows_by_its_aliases_is_refused() -> None:
+def test_front_matter_with_expanding_aliases_is_rejected() -> None:
     lines = ["-- a0: &a0 [x]", *(f"-- a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 15))]
     with pytest.raises(
         TransformFileError, match=r"^a.sql, line \d+: there are more than 10,000 values, with what aliases"
@@ -198,24 +198,24 @@ def test_front_matter_that_grows_by_its_aliases_is_refused() -> None:
         parse("\n".join(["-- ---", *lines, "-- ---", "SELECT 1"]), "a.sql")
 
 
-def test_without_the_parser_nothing_is_said_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_direct_names_without_the_sql_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     places = {"marts.paid": "model.marts.paid"}
     assert named_directly("SELECT * FROM marts.paid", places) == ["model.marts.paid"]
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     assert named_directly("SELECT * FROM marts.paid", places) == []
 
 
-def test_a_report_says_a_line_for_each_that_is_not_as_before() -> None:
+def test_report_text_omits_unchanged_items() -> None:
     done = [
-        Done("transform", "a", Result.CREATED),
-        Done("transform", "b", Result.UNCHANGED),
-        Done("transform", "c\x1b[2J", Result.FAILED, "why"),
+        ReportItem("transform", "a", Result.CREATED),
+        ReportItem("transform", "b", Result.UNCHANGED),
+        ReportItem("transform", "c\x1b[2J", Result.FAILED, "why"),
     ]
     report = Report(tuple(done), ("Look.",))
     assert report_text(report) == (
         "created transform a\nfailed transform c\\x1b[2J: why\nWarning: Look.\n1 created, 1 unchanged, 1 failed.\n"
     )
-    assert report_text(report, coloured=True).startswith("\x1b[32mcreated transform a\x1b[0m\n\x1b[31mfailed")
+    assert report_text(report, colored=True).startswith("\x1b[32mcreated transform a\x1b[0m\n\x1b[31mfailed")
     assert report.as_json()["failed"] is True
     assert report.as_json()["counts"] == dict.fromkeys(map(str, Result), 0) | {
         "created": 1,

@@ -1,4 +1,4 @@
-"""Service with histories of runs, which it lists in pages. It keeps the requests."""
+"""Service that lists run histories in pages, and records the requests."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def stamp(minute: float) -> str:
 
 
 @dataclass(frozen=True)
-class Past:
-    """A run, with its start and end in minutes, and its status."""
+class PastRun:
+    """Run with its start and end in minutes, and its status."""
 
     id: str
     start: float | None
@@ -43,10 +43,10 @@ class HistoryService:
     Lists runs by their start.
 
     :param runs: by stream or orchestration, oldest first.
-    :param page_size: the most runs on a page, whatever is asked for.
+    :param page_size: limit of runs per page, also if a request asks for more.
     """
 
-    runs: dict[str, list[Past]]
+    runs: dict[str, list[PastRun]]
     page_size: int = 100
     asked: list[Request[Any]] = field(default_factory=list)
 
@@ -77,9 +77,9 @@ class HistoryService:
                     return _shown(kind, owner, run)
         raise NotFoundError(run_id, status=404)
 
-    def _snapshots(self, runs: Sequence[Past]) -> dict[str, Any]:
-        def snapshot(run: Past) -> dict[str, Any]:
-            # A slice is COMPLETED there.
+    def _snapshots(self, runs: Sequence[PastRun]) -> dict[str, Any]:
+        def snapshot(run: PastRun) -> dict[str, Any]:
+            # In the status of a sync, a slice is COMPLETED.
             status = "COMPLETED" if run.is_slice else run.status
             end = {} if run.end is None else {"finished_at": stamp(run.end)}
             return {"status": status, "started_at": stamp(run.start or 0), **end}
@@ -92,7 +92,7 @@ class HistoryService:
         }
 
 
-def _shown(kind: str, owner: str, run: Past) -> Any:
+def _shown(kind: str, owner: str, run: PastRun) -> Any:
     times = {"started_at": run.start, "finished_at": run.end}
     fields = {name: None if minute is None else stamp(minute) for name, minute in times.items()}
     if kind == "orchestration":

@@ -1,4 +1,4 @@
-"""Runs of a service for many waits, and the references of these runs."""
+"""Service with many active runs, and references of these runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.many_runs import ManyRuns, Run
 def many(
     now: float, ends_after: float = 10_000.0, *, reverse_etl: int = 0, streams: int = 0, orchestrations: int = 0
 ) -> ManyRuns:
-    """Return a service with active runs: of syncs, of streams of the sync ``y``, and of orchestrations."""
+    """Return a service with active runs of reverse ETL syncs, streams of the sync ``y``, and orchestrations."""
     began, ends = now - 10, now + ends_after
     service = ManyRuns()
     service.reverse_etl = {f"r{number}": Run(began, ends) for number in range(reverse_etl)}

@@ -29,9 +29,9 @@ Answer = Any | DatapipeError | Callable[[Request[Any]], Any]
 
 class ModelService:
     """
-    Answers each endpoint from a list of answers, and with the last one from then on.
+    Answers the requests of each endpoint with the answers of a list, in order. The last answer repeats.
 
-    :param answers: for each endpoint its answers; an error is raised, a function is called with the request.
+    :param answers: answers by endpoint. Errors are raised, functions are called with the request.
     """
 
     def __init__(self, **answers: list[Answer]) -> None:
@@ -59,7 +59,7 @@ class ModelService:
 
 
 def run_of(kind: str, run_id: str = "r1", status: str | None = None, *, of: str = "s", **fields: Any) -> Any:
-    """Return a run of a resource, as the service shows it."""
+    """Return a run of a resource, in the form of the service."""
     model, resource_field, required = _RUNS[kind]
     known = {"id": run_id, resource_field: of, "started_at": LONG_AGO} | ({"status": status} if status else {})
     return model.model_validate(known | required | fields)
@@ -97,7 +97,7 @@ def page(*runs: Any) -> Page[Any]:
 
 
 def listed(request: Request[Any], ids: list[str]) -> list[str]:
-    """Return the IDs of runs, oldest first, in the order and from the place that a request for a list asks for."""
+    """Return the IDs of runs after the requested cursor, in the requested order."""
     query = dict(request.query)
     ordered = ids if query.get("sort_direction") == "asc" else ids[::-1]
     after = query.get("starting_after")

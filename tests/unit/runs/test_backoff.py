@@ -35,7 +35,7 @@ SLOW_DOWN = RateLimitError("slow down", status=429)
 LIMITED = RateLimitError("slow down", status=429, retry_after=90)
 
 
-def contact(most: int = 16, *, jitter: float = 1.0) -> ConnectionBackoff:
+def backoff_of(most: int = 16, *, jitter: float = 1.0) -> ConnectionBackoff:
     return ConnectionBackoff(most, jitter=lambda: jitter)
 
 
@@ -47,16 +47,16 @@ def contact(most: int = 16, *, jitter: float = 1.0) -> ConnectionBackoff:
     [
         *((ServerError("", status=status), True) for status in (502, 503, 504)),
         *((error, True) for error in (LOST, RequestTimeoutError("", sent=True), WRONG_KEY, SLOW_DOWN)),
-        # A run that the service can't show is no reason to poll the others less frequently.
+        # Errors of one run do not slow down polls of other runs.
         *((error, False) for error in (ServerError("", status=500), MISSING, ProtocolError(""))),
     ],
 )
-def test_failures_that_concern_the_whole_connection(error: DatapipeError, *, of_connection: bool) -> None:
+def test_only_connection_failures_start_the_backoff(error: DatapipeError, *, of_connection: bool) -> None:
     assert is_of_connection(error) is of_connection
 
 
 def test_failures_double_the_common_pause_up_to_a_limit() -> None:
-    connection, now, pauses = contact(), NOW, []
+    connection, now, pauses = backoff_of(), NOW, []
     for _ in range(9):
         # Requests that fail together count once.
         for _ in range(16):
@@ -68,7 +68,7 @@ def test_failures_double_the_common_pause_up_to_a_limit() -> None:
 
 
 def test_after_an_outage_each_response_permits_one_more_request() -> None:
-    connection = contact(3)
+    connection = backoff_of(3)
     assert connection.allowed == 3
     connection.failed(DOWN, NOW)
     assert (connection.allowed, connection.error) == (1, DOWN)
@@ -81,7 +81,7 @@ def test_after_an_outage_each_response_permits_one_more_request() -> None:
 
 
 def test_the_limit_of_requests_may_change_later() -> None:
-    connection = contact(1)
+    connection = backoff_of(1)
     connection.widen(16)
     assert connection.allowed == 16
     connection.failed(DOWN, NOW)
@@ -93,7 +93,7 @@ def test_the_limit_of_requests_may_change_later() -> None:
 
 
 def test_retry_after_outlasts_responses_of_earlier_requests() -> None:
-    connection = contact(jitter=0.0)
+    connection = backoff_of(jitter=0.0)
     connection.failed(LIMITED, NOW)
     connection.answered(NOW + 1)
     assert (connection.paused_until, connection.error) == (NOW + 90, LIMITED)
@@ -105,14 +105,14 @@ def test_retry_after_outlasts_responses_of_earlier_requests() -> None:
     ("failures", "answered_at", "is_lost"),
     [(1, 995.0, False), (1, 990.1, False), (1, 990.0, True), (2, 999.0, True), (1, None, True)],
 )
-def test_one_failure_after_a_response_is_no_lost_contact(
+def test_one_failure_after_a_response_is_no_loss_of_contact(
     failures: int, answered_at: float | None, *, is_lost: bool
 ) -> None:
     assert counts_as_lost(failures, answered_at, NOW) is is_lost
 
 
 def test_contact_is_lost_after_a_second_failure() -> None:
-    connection = contact()
+    connection = backoff_of()
     assert connection.lost is None
     connection.answered(NOW)
     connection.failed(DOWN, NOW + 1)
@@ -127,11 +127,11 @@ def test_contact_is_lost_after_a_second_failure() -> None:
 
 
 def test_a_rate_limit_is_no_lost_contact() -> None:
-    connection = contact(jitter=0.0)
+    connection = backoff_of(jitter=0.0)
     for now in (NOW, 2 * NOW):
         connection.failed(LIMITED, now)
         assert (connection.lost, connection.paused_until, connection.asked_until) == (None, now + 90, now + 90)
-    connection = contact(jitter=0.0)
+    connection = backoff_of(jitter=0.0)
     connection.failed(SLOW_DOWN, NOW)
     assert (connection.lost, connection.paused_until, connection.asked_until) == (None, NOW + 0.5, NOW + 0.5)
     connection.answered(NOW + 0.4)
@@ -146,7 +146,7 @@ def test_a_rate_limit_is_no_lost_contact() -> None:
 def test_a_request_is_permitted_again_within_limited_time(
     events: list[tuple[DatapipeError | None, float]], jitter: float
 ) -> None:
-    connection, now = contact(jitter=jitter), NOW
+    connection, now = backoff_of(jitter=jitter), NOW
     for error, later in events:
         now += later
         if error is None:
@@ -175,30 +175,30 @@ def test_failures_that_end_a_wait_before_and_after_an_answer(
 ) -> None:
     assert is_final(error, was_answered=False) is before
     assert is_final(error, was_answered=True) is after
-    patience = SensorBackoff(NOW)
-    assert patience.is_final(error, NOW) is before
-    patience.answered(NOW)
-    assert patience.was_answered
+    backoff = SensorBackoff(NOW)
+    assert backoff.is_final(error, NOW) is before
+    backoff.answered(NOW)
+    assert backoff.was_answered
     # A resource that existed is final after a grace period.
-    assert patience.is_final(error, NOW) is (after and getattr(error, "status", None) not in (400, 404))
+    assert backoff.is_final(error, NOW) is (after and getattr(error, "status", None) not in (400, 404))
 
 
 @pytest.mark.parametrize("polled_before", [False, True])
 def test_a_deleted_resource_is_final_after_the_grace(*, polled_before: bool) -> None:
-    patience = SensorBackoff(NOW, polled_before=polled_before)
+    backoff = SensorBackoff(NOW, polled_before=polled_before)
     if not polled_before:
-        patience.answered(NOW)
-    assert patience.was_answered is not polled_before
-    assert [patience.is_final(MISSING, NOW + after) for after in (0, 30, 59, 60)] == [False, False, False, True]
+        backoff.answered(NOW)
+    assert backoff.was_answered is not polled_before
+    assert [backoff.is_final(MISSING, NOW + after) for after in (0, 30, 59, 60)] == [False, False, False, True]
     # One answer with the resource starts the grace again.
-    patience.answered(NOW + 60)
-    assert [patience.is_final(MISSING, NOW + after) for after in (61, 120, 121)] == [False, False, True]
+    backoff.answered(NOW + 60)
+    assert [backoff.is_final(MISSING, NOW + after) for after in (61, 120, 121)] == [False, False, True]
 
 
 def test_delays_of_a_missing_resource_end_with_the_grace() -> None:
-    patience, now, delays = SensorBackoff(NOW, polled_before=True), NOW, []
-    while not patience.is_final(MISSING, now):
-        delays.append(patience.failed(MISSING, now, 5))
+    backoff, now, delays = SensorBackoff(NOW, polled_before=True), NOW, []
+    while not backoff.is_final(MISSING, now):
+        delays.append(backoff.failed(MISSING, now, 5))
         now += delays[-1]
     assert now == NOW + 60
     assert all(1.5 * 2**n <= delay <= 3 * 2**n for n, delay in enumerate(delays[:-1]))
@@ -209,48 +209,48 @@ def slowest_backoff() -> SensorBackoff:
 
 
 def test_delays_double_up_to_a_limit_and_honor_retry_after() -> None:
-    patience = slowest_backoff()
-    assert [patience.failed(DOWN, NOW, 5) for _ in range(8)] == [5, 10, 20, 40, 80, 160, 300, 300]
-    patience.answered(NOW)
-    assert patience.failed(DOWN, NOW, 5) == 5
+    backoff = slowest_backoff()
+    assert [backoff.failed(DOWN, NOW, 5) for _ in range(8)] == [5, 10, 20, 40, 80, 160, 300, 300]
+    backoff.answered(NOW)
+    assert backoff.failed(DOWN, NOW, 5) == 5
     assert [slowest_backoff().failed(DOWN, NOW, interval) for interval in (400, 0.1)] == [400, 0.1]
-    patience = slowest_backoff()
-    assert patience.failed(LIMITED, NOW, 5) == 90
-    assert patience.failed(RateLimitError("slow", status=429, retry_after=2), NOW, 5) == 10
+    backoff = slowest_backoff()
+    assert backoff.failed(LIMITED, NOW, 5) == 90
+    assert backoff.failed(RateLimitError("slow", status=429, retry_after=2), NOW, 5) == 10
 
 
 def test_half_an_hour_without_an_answer_is_lost_contact() -> None:
-    patience = SensorBackoff(NOW)
-    patience.answered(NOW + 100)
-    patience.failed(DOWN, NOW + 1899.9, 5)
+    backoff = SensorBackoff(NOW)
+    backoff.answered(NOW + 100)
+    backoff.failed(DOWN, NOW + 1899.9, 5)
     with pytest.raises(LostContactError) as caught:
-        patience.failed(DOWN, NOW + 1900, 5)
+        backoff.failed(DOWN, NOW + 1900, 5)
     assert str(caught.value) == (
         f"Contact with the service was lost for 1800 s.\n{DOWN}\nCorrect the cause, then run this task again."
     )
 
 
 def test_a_missing_resource_is_no_lost_contact() -> None:
-    patience = SensorBackoff(NOW, polled_before=True)
-    assert not patience.is_final(MISSING, NOW + 1700)
-    # Without the answer at 1700, this would be lost contact.
-    assert patience.failed(DOWN, NOW + 3499, 5) == 5
+    backoff = SensorBackoff(NOW, polled_before=True)
+    assert not backoff.is_final(MISSING, NOW + 1700)
+    # Without the response at 1700, contact would be lost here.
+    assert backoff.failed(DOWN, NOW + 3499, 5) == 5
 
 
 @pytest.mark.parametrize("logged_at", [None, NOW - 60])
 def test_a_loss_of_contact_and_its_end_are_logged_once(logged_at: float | None) -> None:
-    """Another process may have logged the loss."""
-    patience = SensorBackoff(NOW, lost_since=logged_at)
-    assert patience.contact_line(MISSING, NOW) == (logging.WARNING, str(MISSING))
-    assert patience.lost_since == logged_at
+    """The loss may have been logged by another process."""
+    backoff = SensorBackoff(NOW, lost_since=logged_at)
+    assert backoff.contact_line(MISSING, NOW) == (logging.WARNING, str(MISSING))
+    assert backoff.lost_since == logged_at
     if logged_at is None:
-        assert patience.contact_line(None, NOW) is None
-        first = patience.contact_line(DOWN, NOW + 1)
+        assert backoff.contact_line(None, NOW) is None
+        first = backoff.contact_line(DOWN, NOW + 1)
         assert first is not None
         assert str(DOWN) in first[1]
-        assert patience.lost_since == NOW + 1
-    assert patience.contact_line(DOWN, NOW + 2) is None
-    last = patience.contact_line(None, NOW + 91)
+        assert backoff.lost_since == NOW + 1
+    assert backoff.contact_line(DOWN, NOW + 2) is None
+    last = backoff.contact_line(None, NOW + 91)
     assert last is not None
-    assert (patience.lost_since, last[0]) == (None, logging.INFO)
-    assert patience.contact_line(None, NOW + 92) is None
+    assert (backoff.lost_since, last[0]) == (None, logging.INFO)
+    assert backoff.contact_line(None, NOW + 92) is None

@@ -1,4 +1,4 @@
-"""Batches of runs that are started and waited for, with a model of the service."""
+"""Batches of runs: starts and waits, with a model of the service."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.runs.model_service import REQUESTED, ModelService, page, run_of,
 
 POLICY = WaitPolicy(poll_interval=10, contact_limit=100, schedule_limit=1000)
 ONE = RunTarget("s", "orders")
-#: What the list shows before a run is asked for.
+#: List of runs before the run is requested.
 BEFORE = page(stream_run("COMPLETED", "r0"))
 
 
@@ -101,12 +101,12 @@ async def test_a_run_is_requested_then_found_then_polled_by_its_id(*, is_async: 
     ("newest", "found", "requests"),
     [
         ([stream_run("RUNNING", "r6")], "r6", 1),
-        # Only a second request distinguishes a scheduled run from one that has just ended.
+        # Only a second request shows whether the conflicting run is scheduled or has just ended.
         ([stream_run("COMPLETED", "r4")], None, 2),
         ([], None, 2),
     ],
 )
-def test_a_run_that_is_active_already_is_attached_to(newest: list[Any], found: str | None, requests: int) -> None:
+def test_start_attaches_to_an_active_run(newest: list[Any], found: str | None, requests: int) -> None:
     refused = ConflictError("", status=409)
     service = ModelService(elt_streams__request_run=[refused], elt_stream_runs__list=[page(*newest)])
     (reference,) = begin(service, streams(ONE)).waiting
@@ -116,13 +116,13 @@ def test_a_run_that_is_active_already_is_attached_to(newest: list[Any], found: s
 
 
 @pytest.mark.parametrize("error", [AuthenticationError("", status=401), TransportError("", sent=False)])
-def test_what_prevents_a_start_is_raised(error: Exception) -> None:
+def test_error_that_prevents_a_start_is_raised(error: Exception) -> None:
     service = ModelService(elt_stream_runs__list=[BEFORE], elt_streams__request_run=[error])
     with pytest.raises(type(error)):
         run(service, streams(ONE))
 
 
-def test_one_of_many_that_is_refused_does_not_stop_the_others() -> None:
+def test_one_refused_run_does_not_stop_the_other_runs() -> None:
     service = ModelService(
         elt_streams__request_run=[InvalidRequestError("job stopped", status=400), REQUESTED],
         elt_stream_runs__list=[BEFORE, BEFORE, page(stream_run("COMPLETED"))],
@@ -159,7 +159,7 @@ def test_the_limit_of_runs_at_a_time_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("asked", "until"), [(70, 70), (3_000, 300)])
-def test_delay_that_a_service_asks_for_is_kept_over_a_deferral(asked: float, until: float) -> None:
+def test_retry_after_outlasts_a_deferral(asked: float, until: float) -> None:
     limited = RateLimitError("", status=429, retry_after=asked)
     service = ModelService(elt_stream_runs__get=[limited, stream_run("COMPLETED")])
     batch = Batch("elt_stream", waiting=[RunRef("elt_stream", "s", "orders", run_id="r1")])
@@ -198,7 +198,7 @@ def test_an_outage_ends_the_batch_and_started_runs_are_awaited() -> None:
     assert service.asked.count("elt_streams.request_run") == 2
 
 
-def test_a_view_is_there_at_once() -> None:
+def test_published_view_succeeds_without_a_wait() -> None:
     service = ModelService(transforms__get=[transform()], transforms__publish=[transform(materialization="view")])
     (end,) = run(service, Batch("transform", queued=[RunTarget("t", "t")])).ended
     assert end.outcome is Outcome.SUCCEEDED
@@ -206,7 +206,7 @@ def test_a_view_is_there_at_once() -> None:
     assert end.reference.name == "sales/daily"
 
 
-def test_a_table_is_waited_for_and_its_error_is_kept() -> None:
+def test_publication_of_a_table_waits_and_keeps_its_error() -> None:
     service = ModelService(
         transforms__publish=[transform(materialization_status="running")],
         transforms__get=[
@@ -224,12 +224,12 @@ def test_a_table_is_waited_for_and_its_error_is_kept() -> None:
     assert body.as_json() == {"materialization": "table"}
 
 
-def test_the_transform_before_its_publication_decides_nothing() -> None:
+def test_status_from_before_the_publication_is_ignored() -> None:
     before = transform(materialization_status="completed")
     later = "2026-01-02T00:00:00Z"
     service = ModelService(
         transforms__publish=[transform(materialization_status="running", updated_at=later)],
-        # The second answer comes from a replica that lags behind.
+        # The second response comes from a lagging replica.
         transforms__get=[before, before, transform(materialization_status="failed", updated_at=later)],
     )
     (end,) = run(service, Batch("transform", queued=[RunTarget("t", "t", {"materialization": "table"})])).ended
@@ -248,7 +248,7 @@ def test_an_earlier_outcome_is_not_used_longer_after_a_deferral() -> None:
         wait.write_back()
         service.now += 3
     run(service, batch, replace(POLICY, poll_interval=2))
-    # The deferrals took 9 s of the 10 s for which a replica can lag behind.
+    # The deferrals took 9 s of the 10 s by which a replica can lag.
     assert service.now <= 1_000_000 + 11
 
 

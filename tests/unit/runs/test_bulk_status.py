@@ -1,4 +1,4 @@
-"""Bulk status requests: reading of the answers."""
+"""Bulk status requests: parsing of the responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LATEST = {"status": "COMPLETED", "started_at": "2026-01-01T00:00:00Z", "finished
 
 
 def found(shared: BulkStatusRequest, reference: RunRef, body: Any) -> Any:
-    """Find a run in an answer, which is read as the clients do."""
+    """Find a run in a response that is parsed like in the clients."""
     answer = TypeAdapter(shared.request().endpoint.answer).validate_json(json.dumps(body))
     return shared.find(reference, shared.index(answer))
 
@@ -45,7 +45,7 @@ def status(*streams: dict[str, Any]) -> dict[str, Any]:
         (RunRef("transform", "t", "daily"), None),
     ],
 )
-def test_what_shows_a_run_beside_others(reference: RunRef, shared: BulkStatusRequest | None) -> None:
+def test_bulk_status_request_for_a_run(reference: RunRef, shared: BulkStatusRequest | None) -> None:
     assert bulk_status_for(reference) == shared
 
 
@@ -62,7 +62,7 @@ def test_bulk_requests_are_equal_by_type_and_key() -> None:
         [{"name": "orders"}, {"name": "orders"}, {"name": "orders", "active_sync": ACTIVE}],
     ],
 )
-def test_a_stream_that_is_not_told_from_others_is_not_found(streams: list[dict[str, Any]]) -> None:
+def test_stream_without_a_unique_name_is_not_found(streams: list[dict[str, Any]]) -> None:
     assert found(SyncStatus("y"), STREAM, status(*streams)) is None
 
 
@@ -73,20 +73,20 @@ def test_a_stream_that_is_not_told_from_others_is_not_found(streams: list[dict[s
         ({"active_sync": ACTIVE, "latest_sync": LATEST}, True),
         ({"latest_sync": LATEST}, False),
         ({"active_sync": None, "latest_sync": None}, False),
-        # The next one is due.
+        # The next run is scheduled.
         ({"active_sync": {"status": "SCHEDULED"}, "latest_sync": LATEST}, False),
         ({}, False),
     ],
 )
-def test_whether_a_run_is_going(shown: dict[str, Any], going: bool) -> None:
+def test_stream_is_active_according_to_the_status(shown: dict[str, Any], going: bool) -> None:
     shared = SyncStatus("y")
     item = found(shared, STREAM, status({"name": "orders"} | shown))
-    assert shared.is_going(item) is going
-    # Only the run itself says how it ended.
+    assert shared.is_active(item) is going
+    # The status of the sync does not contain the outcome of the run.
     assert shared.read(STREAM, item) is NeedsDirectPoll.UNCLEAR
 
 
-def test_whatever_happens_to_a_run_changes_its_mark() -> None:
+def test_each_change_of_a_run_changes_its_fingerprint() -> None:
     shared = SyncStatus("y")
     life: list[dict[str, Any]] = [
         {},
@@ -100,7 +100,7 @@ def test_whatever_happens_to_a_run_changes_its_mark() -> None:
     ]
     fingerprints = [shared.fingerprint(found(shared, STREAM, status({"name": "orders"} | shown))) for shown in life]
     assert len(set(fingerprints)) == len(life)
-    # Progress alone does not.
+    # Progress does not change the fingerprint.
     more = found(shared, STREAM, status({"name": "orders", "active_sync": ACTIVE | {"bytes_synced": 99}}))
     assert shared.fingerprint(more) == fingerprints[2]
 
@@ -109,7 +109,7 @@ def run(run_id: str = "r1", **more: Any) -> dict[str, Any]:
     return {"id": run_id, "orchestration_id": "o", "status": "RUNNING", "due_at": "2026-01-01T00:00:00Z"} | more
 
 
-def test_the_list_has_the_runs_themselves() -> None:
+def test_list_contains_the_complete_runs() -> None:
     shared = OrchestrationRuns("all")
     body = {"data": [run("r2"), run(status="COMPLETED", finished_at="2026-01-01T00:01:00Z")], "has_more": False}
     seen = shared.read(RUN, found(shared, RUN, body))
@@ -120,7 +120,7 @@ def test_the_list_has_the_runs_themselves() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"due_at": "soon"}, {"status": 7}, {"orchestration_id": None}])
-def test_an_unreadable_run_of_the_list_is_requested_itself(fields: dict[str, Any]) -> None:
+def test_unreadable_run_of_the_list_is_polled_directly(fields: dict[str, Any]) -> None:
     shared = OrchestrationRuns("all")
     item = found(shared, RUN, {"data": [run(**fields)], "has_more": False})
     assert shared.read(RUN, item) is NeedsDirectPoll.UNCLEAR
@@ -132,7 +132,7 @@ def test_an_unreadable_run_of_the_list_is_requested_itself(fields: dict[str, Any
         ({"has_more": True, "next_cursor": "c"}, 2, 1, "c"),
         ({"hasMore": True, "nextCursor": "c"}, 2, 1, "c"),
         ({"has_more": True, "next_cursor": "c"}, 5, 5, "c"),
-        # As many pages cost as much as looking at each.
+        # Reading so many pages costs as much as polling each run directly.
         ({"has_more": True, "next_cursor": "c"}, 5, 6, None),
         ({"has_more": True, "next_cursor": "c"}, 1, 1, None),
         ({"has_more": False, "next_cursor": "c"}, 9, 1, None),
@@ -140,7 +140,7 @@ def test_an_unreadable_run_of_the_list_is_requested_itself(fields: dict[str, Any
         ({}, 9, 1, None),
     ],
 )
-def test_how_far_the_list_is_followed(answer: Any, missing: int, pages: int, cursor: str | None) -> None:
+def test_number_of_pages_read_from_the_list(answer: Any, missing: int, pages: int, cursor: str | None) -> None:
     following = OrchestrationRuns("all").following(answer, missing=missing, pages=pages)
     assert (following and dict(following.query).get("starting_after")) == cursor
     if following is not None:

@@ -29,9 +29,9 @@ LIMIT = 30
 
 class Service:
     """
-    Answers when as many requests are there as may be at a time, and knows how many there were at the most.
+    Responds when the allowed number of concurrent requests has arrived, and counts the largest number.
 
-    :ivar held: asks that no answer is given, if it is set.
+    :ivar held: if set, requests get no response.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Service:
         self.arrived = threading.Semaphore(0)
         self.released = threading.Event()
         lock = threading.Lock()
-        self.all_there = threading.Barrier(AT_A_TIME, timeout=LIMIT)
+        self.all_arrived = threading.Barrier(AT_A_TIME, timeout=LIMIT)
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -55,9 +55,9 @@ class Service:
                 if service.held.is_set():
                     service.released.wait(LIMIT)
                 elif name != "gone":
-                    # The test may end before all of them are there.
+                    # The test may end before all requests have arrived.
                     with suppress(threading.BrokenBarrierError):
-                        service.all_there.wait()
+                        service.all_arrived.wait()
                 with lock:
                     service.now -= 1
                 body = json.dumps({"id": name, "name": name}).encode()
@@ -81,7 +81,7 @@ def service() -> Iterator[Service]:
     thread.start()
     yield made
     made.released.set()
-    made.all_there.abort()
+    made.all_arrived.abort()
     made.server.shutdown()
     thread.join()
     made.server.server_close()
@@ -102,13 +102,13 @@ def test_requests_are_limited_and_responses_keep_their_order(service: Service) -
         service.settings, [name_of(name) for name in names], lambda request: asked.append(request.endpoint.name)
     )
     assert given == names
-    # The server answers none before all of these are there.
+    # The server responds after all of these requests have arrived.
     assert service.most == AT_A_TIME
     assert asked == ["orchestrations.get"] * len(names)
     assert not own_threads()
 
 
-def test_an_error_ends_the_others(service: Service) -> None:
+def test_error_of_one_flow_ends_the_other_flows(service: Service) -> None:
     with pytest.raises(NotFoundError):
         run_concurrently(service.settings, [name_of(name) for name in ("gone", *["o"] * (2 * AT_A_TIME - 1))])
     assert not own_threads()
@@ -118,7 +118,7 @@ class Stopped(BaseException):
     """Exception of a signal."""
 
 
-def test_what_a_signal_raises_ends_all_of_them(service: Service) -> None:
+def test_exception_of_a_signal_handler_ends_all_flows(service: Service) -> None:
     def stop(_: int, __: FrameType | None) -> None:
         raise Stopped
 
@@ -168,7 +168,7 @@ def test_a_signal_during_the_start_of_the_thread_ends_it(
         run_concurrently(service.settings, [name_of("o")])
     stopped.set()
     for thread in own_threads():
-        # Only a thread that was stopped before it began may still be there, and it ends without a request.
+        # Only a thread that was stopped before it began may still be alive. It ends without a request.
         assert when == "before it begins"
         thread.join(LIMIT)
         assert not thread.is_alive()
@@ -184,26 +184,26 @@ def named(request: Any) -> Orchestration:
     return Orchestration(id=name, name=name.upper())
 
 
-def test_steps_of_one_gather_can_be_executed_together() -> None:
+def test_run_blocking_can_delegate_a_gather() -> None:
     one_by_one = run_blocking(both(), named, lambda _: None)
-    several: list[Any] = []
+    gathered: list[Any] = []
 
-    def together(given: Any) -> list[str]:
-        several.append(given)
+    def run_together(given: Any) -> list[str]:
+        gathered.append(given)
         for flow in given:
             flow.close()
         return ["by", "others"]
 
     assert one_by_one == ["A", "B"]
-    assert run_blocking(both(), named, lambda _: None, together) == ["by", "others"]
-    assert len(several[0]) == 2
+    assert run_blocking(both(), named, lambda _: None, run_together) == ["by", "others"]
+    assert len(gathered[0]) == 2
 
 
-async def test_on_an_event_loop_they_are_carried_out_at_once() -> None:
-    all_there = asyncio.Barrier(2)
+async def test_run_async_executes_a_gather_concurrently() -> None:
+    all_arrived = asyncio.Barrier(2)
 
     async def answer(request: Any) -> Any:
-        await asyncio.wait_for(all_there.wait(), LIMIT)
+        await asyncio.wait_for(all_arrived.wait(), LIMIT)
         return named(request)
 
     assert await run_async(both(), answer, asyncio.sleep) == ["A", "B"]

@@ -18,7 +18,7 @@ from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecordCount
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import Flow, run_blocking
-from airflow_provider_datapipe.runs.events import cursors as news
+from airflow_provider_datapipe.runs.events import cursors
 from airflow_provider_datapipe.runs.events.cursors import EventCursor, SeenRun, take
 from airflow_provider_datapipe.runs.events.event_sources import (
     EVENT_SOURCES,
@@ -71,10 +71,10 @@ class Service:
     now: float = 0.0
     runs: list[Run] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
-    #: Which of the next requests fails; none if less than 0.
+    #: Index of the next request that fails. Negative: none.
     fails_at: int = -1
     status: int = 500
-    #: Runs that a replica which lags behind shows as they were, or not at all.
+    #: Runs that a lagging replica shows as active ("going") or omits ("absent").
     stale: dict[str, str] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     #: The format of run IDs.
@@ -139,7 +139,7 @@ class Service:
 def poll(
     service: Service, source: EventSource, *subscriptions: Subscription
 ) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
-    """Drive a look; the cursors go through JSON, as in Airflow's store."""
+    """Run one poll. Cursors pass through JSON, as in Airflow's store."""
     steps: Flow[Any] = source.poll(subscriptions, (EPOCH.timestamp() + service.now))
     answer: Any = None
     failure: DatapipeError | None = None
@@ -167,7 +167,7 @@ def cursor_after(service: Service, source: EventSource, polls: int = 3) -> dict[
 
 
 class Watching(RuleBasedStateMachine):
-    """A watcher that is killed at any point, its events stored before its cursor, or neither."""
+    """Watcher that is killed before it stores its events, or after its events and before its cursor."""
 
     @initialize(
         kind=st.sampled_from(["elt_stream", "elt_sync", "orchestration"]), history=st.lists(st.booleans(), max_size=12)
@@ -180,7 +180,7 @@ class Watching(RuleBasedStateMachine):
             self._start(names[number % len(names)])
             if is_over:
                 self._end(self.service.runs[-1], "COMPLETED")
-        #: Ends from before the watcher began, which it is not to tell.
+        #: Runs that ended before the watcher started. It must not report them.
         self.before = {run.run_id for run in self.service.runs if run.ended is not None}
         self.stored: dict[str, Any] | None = None
         self.reported: Counter[str] = Counter()
@@ -196,7 +196,7 @@ class Watching(RuleBasedStateMachine):
 
     def _start(self, resource: str, back: float = 0, after: float = 10) -> None:
         self.service.now += after
-        # Runs of equal times can't be told apart after a change of their IDs.
+        # Runs with equal times are indistinguishable after a change of their IDs.
         began = max(0.0, self.service.now - back) + len(self.service.runs) / 1000
         self.service.runs.append(Run(len(self.service.runs), resource, began))
 
@@ -218,7 +218,7 @@ class Watching(RuleBasedStateMachine):
     def start(self, number: int, back: float, after: float) -> None:
         resource = self.service.resources[number % len(self.service.resources)]
         if self.kind == "orchestration":
-            # Orchestrations overlap, and are listed by when they were due.
+            # Runs of orchestrations overlap, and are listed by their due time.
             self._start(resource, back, after)
         elif not any(run.resource == resource for run in self.going()):
             self._start(resource, after=after)
@@ -241,7 +241,7 @@ class Watching(RuleBasedStateMachine):
 
     @precondition(lambda self: self.planned())
     @rule(data=st.data(), is_canceled=st.booleans())
-    def settle(self, data: st.DataObject, is_canceled: bool) -> None:
+    def start_or_cancel_planned_run(self, data: st.DataObject, is_canceled: bool) -> None:
         """Cancel a planned run, or start it early or late."""
         self.service.now += 10
         run = data.draw(st.sampled_from(self.planned()))
@@ -252,7 +252,7 @@ class Watching(RuleBasedStateMachine):
 
     @rule()
     def change_id_format(self) -> None:
-        """Change the IDs between two looks; the look after it is up to date."""
+        """Change the IDs between two polls. The poll after the change gets current data."""
         self.service.prefix = "" if self.service.prefix else "v2."
         self.poll(stores=True)
 
@@ -272,8 +272,8 @@ class Watching(RuleBasedStateMachine):
     )
     def poll(self, *, stores: bool, fails_at: int = -1, stale: str = "") -> None:
         self.service.fails_at = fails_at
-        # A replica may show any of the newest runs as they were. That of the status is not behind that of the list, and
-        # the list is not behind for long: a run that is in no list for two looks is found only by the next change.
+        # A replica may show earlier states of the newest runs. The status is never older than the list, and the list
+        # lags for one poll at most: a run that two lists omit is found only after the next change.
         if stale == "going" or (stale and (self.kind != "elt_sync" or not self.was_stale)):
             self.service.stale = {run.run_id: stale for run in self.service.runs[-2:]}
         self.was_stale = bool(stale)
@@ -294,12 +294,12 @@ class Watching(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The cursor in memory may be ahead of that which is stored by what was no event."""
+        """Restart the watcher, unless the cursor in memory has changes without an event that are not stored."""
         if self.stored is not None and self.cursor == self.stored:
             self.wake()
 
     @invariant()
-    def nothing_from_before_is_told(self) -> None:
+    def no_run_from_before_the_watcher_is_reported(self) -> None:
         if hasattr(self, "reported"):
             assert not self.before & self.reported.keys()
 
@@ -327,7 +327,7 @@ def seen(number: int, moment: float, *, is_over: bool = True, is_slice: bool = F
     return SeenRun(f"r{number}", at(moment), at(moment), is_over, is_slice, payload)
 
 
-def test_the_rows_of_slices_belong_to_the_run_that_ends_the_load() -> None:
+def test_rows_of_slices_are_added_to_the_last_run_of_the_load() -> None:
     _, cursor = take(None, [], now=NOW)
     reported, cursor = take(cursor, [seen(1, 0, is_slice=True, rows=5)], now=NOW)
     assert reported == []
@@ -339,12 +339,12 @@ def test_the_rows_of_slices_belong_to_the_run_that_ends_the_load() -> None:
     assert take(cursor, [seen(4, 3), seen(3, 2)], now=NOW)[0] == [{"run_id": "r4", "rows_synced": 1}]
 
 
-def test_a_cursor_is_bounded_however_many_runs_end_or_never_do() -> None:
+def test_size_of_a_cursor_is_bounded() -> None:
     runs = [seen(number, number / 100, is_over=number % 2 == 0) for number in range(2000)]
     reported, cursor = take(EventCursor(), runs, now=NOW)
     assert len(reported) == 1000
-    assert len(cursor.reported) == news.MOST_REPORTED
-    assert len(cursor.going) == news.MOST_GOING
+    assert len(cursor.reported) == cursors.MOST_REPORTED
+    assert len(cursor.going) == cursors.MOST_GOING
     assert take(cursor, runs, now=NOW)[0] == []
 
 
@@ -358,7 +358,7 @@ def test_runs_with_equal_times_are_matched_by_their_ends() -> None:
 
 
 @pytest.mark.parametrize("formats", [("v2.", "v2.", "v2."), ("v2.", "v3.", "v3."), ("v2.", "", "")])
-def test_new_id_format_and_a_list_that_lags_behind(formats: tuple[str, str, str]) -> None:
+def test_new_id_format_with_a_lagging_list_repeats_no_event(formats: tuple[str, str, str]) -> None:
     service = Service("elt_stream", ["a"], runs=[Run(number, "a", number, number + 0.5, "OK") for number in range(3)])
     source = StreamEventSource("a")
     cursor, reported = cursor_after(service, source, 1), []
@@ -396,20 +396,20 @@ def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, pol
     reported: list[dict[str, Any]] = []
     for _ in range(polls):
         ((reported, cursor),) = poll(service, source, Subscription(None, cursor))
-        # Known as going, it is looked at itself where the list does not show it: that is behind, too.
+        # The watcher polls a known active run directly if the list omits it. This response lags, too.
         assert reported == [] or stale == "absent"
     service.stale = {}
     ((later, _),) = poll(service, source, Subscription(None, cursor))
     assert [event["run_id"] for event in reported + later] == ["r0"]
 
 
-def test_what_a_failure_interrupts_is_told_later() -> None:
+def test_events_interrupted_by_an_error_are_reported_later() -> None:
     service = Service("elt_stream", ["a", "b"])
     source = SyncEventSource("y")
     cursor = cursor_after(service, source)
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
     for _ in range(3):
-        # The status and the first list are read, the second is not.
+        # The second list fails, after the status and the first list.
         service.fails_at, service.status = 2, 503
         with pytest.raises(ServerError):
             poll(service, source, Subscription(None, cursor))
@@ -427,8 +427,8 @@ def test_an_unreadable_stream_holds_back_no_event_of_another(
     reported = []
     for fails_at in (2, 2, -1, -1):
         service.fails_at = fails_at
-        ((news, cursor),) = poll(service, source, Subscription(None, cursor))
-        reported.append([event["run_id"] for event in news])
+        ((events, cursor),) = poll(service, source, Subscription(None, cursor))
+        reported.append([event["run_id"] for event in events])
     assert reported[0] == ["r0"]
     assert [run_id for ids in reported[1:] for run_id in ids] == ["r1"]
     assert caplog.text.count("ELT stream b cannot be read") == 1
@@ -444,7 +444,7 @@ def test_an_added_stream_is_reported_from_its_first_run() -> None:
     assert [(event["run_id"], event["name"], event["sync_id"]) for event in reported] == [("r0", "b", "y")]
 
 
-def test_watchers_of_one_list_are_each_told_their_own() -> None:
+def test_watchers_that_share_a_list_get_their_own_events() -> None:
     service = Service("orchestration", ["a", "b"])
     source = EVENT_SOURCES["orchestration"]("all")
     (_, all_runs), (_, of_b) = poll(service, source, Subscription(None), Subscription("b"))
@@ -459,26 +459,26 @@ def test_watchers_of_one_list_are_each_told_their_own() -> None:
     assert service.asked == {"orchestration_runs.list": 1}
 
 
-def one_look(
+def one_poll(
     source: EventSource, answer: Any, subscription: Subscription
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     ((events, cursor),) = run_blocking(source.poll([subscription], NOW), lambda _: answer, lambda _: None)
     return events, json.loads(json.dumps(cursor))
 
 
-def test_each_change_of_a_transform_that_leaves_it_built_is_told() -> None:
+def test_finished_builds_of_a_transform_are_reported_once() -> None:
     source, cursor, reported = TransformEventSource("t"), None, []
     changes = [(1, "completed"), (1, "completed"), (2, "running"), (3, "completed"), (4, "failed"), (5, "completed")]
     for changed, status in changes:
         answer = transform(materialization_status=status, updated_at=at(changed))
-        events, cursor = one_look(source, answer, Subscription("t", cursor))
+        events, cursor = one_poll(source, answer, Subscription("t", cursor))
         reported += [(event["outcome"], event["finished_at"]) for event in events]
     assert reported == [("succeeded", at(3)), ("failed", at(4)), ("succeeded", at(5))]
 
 
-def test_many_failed_records_are_reported_once_until_fewer() -> None:
+def test_failed_records_are_reported_once_per_threshold_crossing() -> None:
     source, cursor, reported = FailedRecordsEventSource("r"), None, []
     for count in (4, 5, 9, 4, 0, 5):
-        events, cursor = one_look(source, FailedRecordCount(count=count), Subscription("r", cursor, {"threshold": 5}))
+        events, cursor = one_poll(source, FailedRecordCount(count=count), Subscription("r", cursor, {"threshold": 5}))
         reported += [event["rows_failed"] for event in events]
     assert reported == [5, 5]

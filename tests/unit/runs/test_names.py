@@ -1,4 +1,4 @@
-"""Resources that are found by their names."""
+"""Lookup of resources by name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def list_transforms(request: Any) -> Any:
     return page(*(each for each in TRANSFORMS if name in each.name.casefold() and folder in (None, each.folder_path)))
 
 
-def run(steps: Flow[Any]) -> Any:
+def run(flow: Flow[Any]) -> Any:
     service = ModelService(
         connections__list=[page(*CONNECTIONS)],
         elt_syncs__list=[list_syncs],
@@ -63,11 +63,11 @@ def run(steps: Flow[Any]) -> Any:
         orchestrations__list=[page(*ORCHESTRATIONS)],
         transforms__list=[list_transforms],
     )
-    return run_blocking(steps, service.send, service.sleep)
+    return run_blocking(flow, service.send, service.sleep)
 
 
 @pytest.mark.parametrize(
-    ("steps", "expected"),
+    ("flow", "expected"),
     [
         (find_connection("Shop"), "1"),
         (find_elt_sync("raw_shop"), "1"),
@@ -80,12 +80,12 @@ def run(steps: Flow[Any]) -> Any:
         (find_transform("top", ""), "3"),
     ],
 )
-def test_an_exact_name_is_found(steps: Flow[Any], expected: str) -> None:
-    assert run(steps).id == expected
+def test_an_exact_name_is_found(flow: Flow[Any], expected: str) -> None:
+    assert run(flow).id == expected
 
 
 @pytest.mark.parametrize(
-    ("steps", "says"),
+    ("flow", "says"),
     [
         (find_connection("shop"), r"no connection named 'shop'. Did you mean Shop"),
         (find_connection("Twin"), r"more than one connection: 2, 3\."),
@@ -99,12 +99,12 @@ def test_an_exact_name_is_found(steps: Flow[Any], expected: str) -> None:
         (find_transform("dayly", "sales"), r"no transform named 'sales/dayly'. Did you mean sales/daily"),
     ],
 )
-def test_a_name_that_is_not_there_or_there_twice_is_explained(steps: Flow[Any], says: str) -> None:
+def test_unknown_and_ambiguous_names_raise_helpful_errors(flow: Flow[Any], says: str) -> None:
     with pytest.raises(NameLookupError, match=says):
-        run(steps)
+        run(flow)
 
 
-def test_an_empty_account_is_said() -> None:
+def test_unknown_name_in_an_empty_account() -> None:
     service = ModelService(orchestrations__list=[page()])
     with pytest.raises(NameLookupError, match=r"There are none\."):
         run_blocking(find_orchestration("x"), service.send, service.sleep)
@@ -123,7 +123,7 @@ def test_targets_by_id_and_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "steps",
+    "flow",
     [
         connection_target("", None),
         elt_sync_target(None, "None"),
@@ -132,6 +132,6 @@ def test_targets_by_id_and_by_name() -> None:
         transform_target(None, "None", None, {}),
     ],
 )
-def test_what_renders_to_nothing_is_said(steps: Flow[Any]) -> None:
+def test_empty_rendered_ids_and_names_are_rejected(flow: Flow[Any]) -> None:
     with pytest.raises(ValueError, match="is empty"):
-        run(steps)
+        run(flow)

@@ -25,7 +25,7 @@ from tests.support.scripted_server import Reply, ScriptedServer
 from tests.unit.runs.model_service import ModelService, run_of, stream_run
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
-PATIENT = WaitPolicy(poll_interval=10)
+EVERY_10_S = WaitPolicy(poll_interval=10)
 
 
 def waiting(*, durations: list[float] | None = None, names: tuple[str, ...] = ("orders",)) -> Batch:
@@ -33,20 +33,20 @@ def waiting(*, durations: list[float] | None = None, names: tuple[str, ...] = ("
     return Batch("elt_stream", waiting=references)
 
 
-def after_a_look(batch: Batch, at: float, **known: Any) -> tuple[BatchWait, ProgressLines]:
-    wait = BatchWait(batch, PATIENT, at)
-    for watch in wait.watches:
+def after_poll(batch: Batch, at: float, **known: Any) -> tuple[BatchWait, ProgressLines]:
+    wait = BatchWait(batch, EVERY_10_S, at)
+    for watch in wait.run_waits:
         answer = stream_run("RUNNING", str(watch.reference.run_id), **known)
         watch.seen(KINDS["elt_stream"].read(watch.reference, answer), at)
     return wait, ProgressLines(wait, at, 0.0)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [(-1, "0 s"), (59.6, "60 s"), (119, "119 s"), (600, "10 min"), (7200, "2 h 0 min"), (9000, "2 h 30 min")],
 )
-def test_durations_are_written_as_people_say_them(seconds: float, said: str) -> None:
-    assert span(seconds) == said
+def test_durations_are_formatted_for_readers(seconds: float, text: str) -> None:
+    assert span(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -61,55 +61,55 @@ def test_durations_are_written_as_people_say_them(seconds: float, said: str) -> 
     ],
 )
 def test_duration_rows_and_expected_end_are_logged(durations: list[float], known: dict[str, Any], line: str) -> None:
-    _, progress = after_a_look(waiting(durations=durations), START + 60, **known)
+    _, progress = after_poll(waiting(durations=durations), START + 60, **known)
     assert progress.line(START + 65) == f"ELT stream orders, run run-orders: running for 65 s, {line}"
 
 
-def test_a_run_of_which_nothing_is_known_tells_what_there_is() -> None:
-    wait = BatchWait(waiting(), PATIENT, START)
+def test_a_run_before_its_first_poll_is_logged_as_not_begun() -> None:
+    wait = BatchWait(waiting(), EVERY_10_S, START)
     assert (
         ProgressLines(wait, START, 0.0).line(START + 61)
-        == "ELT stream orders, run run-orders: has not begun, for 61 s."
+        == "ELT stream orders, run run-orders: has not started for 61 s."
     )
 
 
-def test_rows_are_told_of_how_many() -> None:
+def test_reverse_etl_line_contains_the_total_rows() -> None:
     batch = Batch("reverse_etl", waiting=[RunRef("reverse_etl", "crm", "crm", run_id="r")])
-    wait = BatchWait(batch, PATIENT, START)
+    wait = BatchWait(batch, EVERY_10_S, START)
     answer = run_of("reverse_etl", "r", "RUNNING", synced_rows=5, failed_rows=0, total_rows=10)
-    (watch,) = wait.watches
+    (watch,) = wait.run_waits
     watch.seen(KINDS["reverse_etl"].read(watch.reference, answer), START)
     assert "5 of 10 rows so far" in ProgressLines(wait, START, 0.0).line(START + 60)
 
 
-def test_of_many_runs_some_are_told_and_all_are_counted() -> None:
+def test_line_of_many_runs_names_some_and_counts_all() -> None:
     names = tuple(f"s{number}" for number in range(7))
     batch = waiting(names=names)
     batch.queued = [RunTarget("late", "late")]
     outcome = KINDS["elt_stream"].read(batch.waiting[0], stream_run("COMPLETED")).outcome
     batch.ended = [WaitOutcome(WaitOutcomeReason.RUN_OVER, batch.waiting[0], outcome)]
-    _, progress = after_a_look(batch, START + 60)
+    _, progress = after_poll(batch, START + 60)
     line = progress.line(START + 60)
-    assert line.startswith("1 of 9 runs have ended, 1 more are to be started; waiting for 7: s0 running for 60 s; s1 ")
+    assert line.startswith("1 of 9 runs have ended, 1 are queued; waiting for 7: s0 running for 60 s; s1 ")
     assert line.endswith("s4 running for 60 s; and 2 more.")
 
 
-def test_a_service_that_is_silent_is_told() -> None:
-    wait, progress = after_a_look(waiting(), START)
-    (watch,) = wait.watches
+def test_loss_of_contact_is_logged_after_three_minutes() -> None:
+    wait, progress = after_poll(waiting(), START)
+    (watch,) = wait.run_waits
     # A single failure soon after an answer is no loss of contact.
     watch.failed(TransportError("no answer", sent=True), START + 5)
     assert "no answer" not in progress.line(START + 100)
-    assert "no answer of the service for 3 min" in progress.line(START + 180)
+    assert "no answer from the service for 3 min" in progress.line(START + 180)
 
 
-def test_earlier_runs_are_told_at_the_start() -> None:
+def test_usual_duration_of_earlier_runs() -> None:
     assert usual_duration([]) is None
     assert usual_duration([100, 200, 900]) == "earlier runs took about 3 min"
 
 
-def test_lines_become_rare() -> None:
-    wait = BatchWait(waiting(), PATIENT, START)
+def test_interval_between_lines_grows() -> None:
+    wait = BatchWait(waiting(), EVERY_10_S, START)
     for jitter, most in ((0.0, 12), (1.0, 9)):
         progress, lines = ProgressLines(wait, START, jitter), []
         while progress.due < START + 3600:
@@ -120,7 +120,7 @@ def test_lines_become_rare() -> None:
         assert len(lines) <= most
 
 
-def test_a_blocking_wait_tells_and_asks_for_nothing_more() -> None:
+def test_log_lines_of_a_blocking_wait_cause_no_requests() -> None:
     def poll(_: Any) -> Any:
         rows = (service.now - 1_000_000) * 10
         done = rows > 6_000
@@ -132,10 +132,10 @@ def test_a_blocking_wait_tells_and_asks_for_nothing_more() -> None:
 
     asked: list[int] = []
     reported: list[str] = []
-    tellers: list[ReportLine | None] = [None, lambda _, line: reported.append(line)]
-    for report in tellers:
+    reports: list[ReportLine | None] = [None, lambda _, line: reported.append(line)]
+    for report in reports:
         service = ModelService(elt_stream_runs__get=[poll])
-        run_blocking(wait_for_some(waiting(), PATIENT, service.clock, report), service.send, service.sleep)
+        run_blocking(wait_for_some(waiting(), EVERY_10_S, service.clock, report), service.send, service.sleep)
         asked.append(len(service.asked))
     assert asked[0] == asked[1]
     assert len(reported) == 6
@@ -162,7 +162,7 @@ def test_a_wait_in_the_triggerer_logs_in_the_context_of_its_task(monkeypatch: py
         try:
             await asyncio.gather(wait(poller, "one"), wait(poller, "two"))
             before = len(reported)
-            # Timers that are left would go on.
+            # A leaked timer would log again.
             await asyncio.sleep(0.1)
             assert len(reported) == before
         finally:

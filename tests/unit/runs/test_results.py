@@ -1,4 +1,4 @@
-"""Outcomes, results and errors of ended runs, and of the syncs that they belong to."""
+"""Outcomes, results and errors of ended runs and of their syncs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def given_up(reason: WaitOutcomeReason) -> WaitOutcome:
         (given_up(WaitOutcomeReason.NOT_STARTED), RunFailedError, "did not start a run"),
     ],
 )
-def test_every_end_has_an_error_that_names_the_run(end: WaitOutcome, expected: type[RunError], says: str) -> None:
+def test_each_failed_wait_has_an_error_with_resource_and_run(
+    end: WaitOutcome, expected: type[RunError], says: str
+) -> None:
     error = exception_for(end, max_failed_rows=2)
     assert type(error) is expected
     assert str(error).startswith("ELT stream orders (s): ")
@@ -82,23 +84,23 @@ def test_every_end_has_an_error_that_names_the_run(end: WaitOutcome, expected: t
 
 
 @pytest.mark.parametrize("end", [ended(Outcome.SUCCEEDED), ended(Outcome.PARTIAL, rows_failed=2)])
-def test_what_is_allowed_is_a_success(end: WaitOutcome) -> None:
+def test_success_and_allowed_failed_rows_raise_no_error(end: WaitOutcome) -> None:
     assert exception_for(end, max_failed_rows=2) is None
 
 
-def test_a_failed_stream_is_explained_by_the_status_of_its_sync() -> None:
+def test_error_of_a_failed_stream_comes_from_the_sync_status() -> None:
     june, january = "2026-06-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z"
     latest = {"bytes_synced": 0, "error_message": "no file", "started_at": june}
     other = {"name": "customers", "latest_sync": latest | {"error_message": "another"}}
     status = {"elt_sync_id": "y", "source_streams": [other, {"name": "orders", "latest_sync": latest}]}
     service = ModelService(elt_streams__get=[stream()], elt_syncs__status=[EltSyncStatus.model_validate(status)])
-    # Not by the error of another run.
+    # The error of another run is not used.
     for began, error in ((june, "no file"), (None, "no file"), (january, None)):
         end = run_blocking(explain(ended(Outcome.FAILED, started_at=began)), service.send, service.sleep)
         assert build_run_result(end)["error"] == error
 
 
-def test_text_of_the_service_is_one_short_line() -> None:
+def test_error_text_of_the_service_becomes_one_short_line() -> None:
     end = ended(Outcome.FAILED, error="line one\nline two\x85\u2028" + "x" * 100_000)
     message = str(exception_for(end))
     assert len(message.splitlines()) == 2
@@ -106,7 +108,7 @@ def test_text_of_the_service_is_one_short_line() -> None:
     assert len(build_run_result(end)["error"] or "") <= 500
 
 
-def test_failed_rows_are_explained_by_some_of_their_records() -> None:
+def test_error_of_failed_rows_contains_sample_records() -> None:
     records = [{"sync_id": "s", "record_id": str(number), "error": "too few"} for number in range(2)]
     service = ModelService(reverse_etl_failed_records__list=[FailedRecords.model_validate({"data": records})])
     end = run_blocking(explain(ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)), service.send, service.sleep)
@@ -129,12 +131,12 @@ def test_failed_records_are_kept_within_one_request(error: str | None) -> None:
     assert all(len(f"{one['record_id']}: {one['error']}") <= 2048 for one in end.records)
     assert all("\n" not in one["error"] for one in end.records)
     assert (build_run_result(end)["error"] or "").startswith(error or "for example record rrr")
-    # What is known is not asked for again.
+    # A second call sends no further request.
     assert run_blocking(explain(end, most_records=10), service.send, service.sleep) == end
     assert len(service.requests) == 1
 
 
-def test_records_that_are_not_to_be_shown_are_not_requested() -> None:
+def test_no_records_are_requested_if_the_limit_is_0() -> None:
     service = failed_records(2)
     end = ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)
     assert run_blocking(explain(end, most_records=0), service.send, service.sleep) == end
@@ -152,11 +154,11 @@ def test_records_that_are_not_to_be_shown_are_not_requested() -> None:
         ended(Outcome.FAILED, "transform"),
     ],
 )
-def test_no_request_is_sent_if_there_is_nothing_to_explain(end: WaitOutcome) -> None:
+def test_explain_sends_no_request_without_need(end: WaitOutcome) -> None:
     assert run_blocking(explain(end), ModelService().send, ModelService().sleep) == end
 
 
-def test_an_outcome_that_can_not_be_explained_stays_the_same() -> None:
+def test_explain_ignores_errors_of_its_requests() -> None:
     service = ModelService(elt_streams__get=[ServerError("", status=500)])
     assert run_blocking(explain(ended(Outcome.FAILED)), service.send, service.sleep) == ended(Outcome.FAILED)
 
@@ -169,7 +171,7 @@ def test_an_outcome_that_can_not_be_explained_stays_the_same() -> None:
         (ServerError("", status=503), WaitOutcomeReason.TIMEOUT, given_up(WaitOutcomeReason.TIMEOUT).outcome),
     ],
 )
-def test_a_run_that_nobody_looked_at_in_time_is_looked_at(
+def test_run_that_was_not_polled_before_the_deadline_is_polled(
     answer: object, reason: WaitOutcomeReason, outcome: Outcome
 ) -> None:
     service = ModelService(elt_stream_runs__get=[answer])
@@ -217,7 +219,7 @@ def test_a_choice_without_streams_is_no_success(
         ([Outcome.FAILED, Outcome.UNKNOWN], "failed"),
     ],
 )
-def test_a_sync_sums_its_streams_up(outcomes: list[Outcome], expected: str) -> None:
+def test_result_of_a_sync_sums_up_its_streams(outcomes: list[Outcome], expected: str) -> None:
     ends = streams_ended(*((WaitOutcomeReason.RUN_OVER, outcome) for outcome in outcomes))
     result = result_of_sync("y", ends)
     assert result["outcome"] == expected
@@ -275,7 +277,7 @@ KNOWN = {"NOT_STARTED", "SCHEDULED", "RUNNING", "COMPLETED", "CHUNK_COMPLETED", 
         ("CANCELED", Outcome.CANCELED),
     ],
 )
-def test_every_known_status(status: str, expected: Outcome) -> None:
+def test_outcome_of_each_known_status(status: str, expected: Outcome) -> None:
     assert outcome_of(status, finished=False) is expected
 
 
@@ -305,9 +307,9 @@ def test_failed_rows_make_a_completed_run_partial(status: str, failed_rows: int,
         ("queued", True, Outcome.RUNNING),
     ],
 )
-def test_materializations(status: str | None, *, is_table: bool, expected: Outcome) -> None:
+def test_outcome_of_each_materialization_status(status: str | None, *, is_table: bool, expected: Outcome) -> None:
     assert outcome_of_materialization(status, is_table=is_table) is expected
 
 
-def test_what_is_over() -> None:
+def test_outcomes_that_are_final() -> None:
     assert {outcome for outcome in Outcome if not outcome.is_over} == {Outcome.SCHEDULED, Outcome.RUNNING}

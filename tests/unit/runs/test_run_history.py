@@ -1,4 +1,4 @@
-"""First run after a time: independent of the time of the poll, and never a run before it."""
+"""First run after a time: it does not depend on the time of the poll, and is never an earlier run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.run_history import RunFilter, RunRecord, RunTime, first_after, parse_time
 from tests.support.examples import scaled
-from tests.unit.runs.history_service import HistoryService, Past, at
+from tests.unit.runs.history_service import HistoryService, PastRun, at
 
 TARGET = RunTarget("s", "orders")
 MOMENTS_OF = st.sampled_from(RunTime)
@@ -23,37 +23,37 @@ OVER = ["COMPLETED", "COMPLETED", "FAILED", "CHUNK_COMPLETED"]
 
 
 @st.composite
-def stream_histories(draw: st.DrawFn) -> list[Past]:
-    """Draw runs that follow each other, of which the last one may be going."""
-    runs: list[Past] = []
+def stream_histories(draw: st.DrawFn) -> list[PastRun]:
+    """Draw consecutive runs. The last one may be active."""
+    runs: list[PastRun] = []
     minute = 0.0
     for number in range(draw(st.integers(0, 40))):
         minute += draw(st.integers(0, 3))
         end = minute + draw(st.integers(0, 3))
-        runs.append(Past(f"r{number}", minute, end, draw(st.sampled_from(OVER))))
+        runs.append(PastRun(f"r{number}", minute, end, draw(st.sampled_from(OVER))))
         # Starts are unique, as in the service.
         minute = max(end, minute + 1)
     is_going: bool = draw(st.booleans())
     if runs and is_going:
-        runs[-1] = Past(runs[-1].id, runs[-1].start, None, "RUNNING")
+        runs[-1] = PastRun(runs[-1].id, runs[-1].start, None, "RUNNING")
     return runs
 
 
 @st.composite
-def orchestration_histories(draw: st.DrawFn) -> list[Past]:
+def orchestration_histories(draw: st.DrawFn) -> list[PastRun]:
     """Draw runs in the order of their start that may overlap."""
     starts = sorted(draw(st.sets(st.integers(0, 60), max_size=20)))
     runs = []
     for number, start in enumerate(starts):
         end = draw(st.none() | st.integers(start, start + 9))
         status = "RUNNING" if end is None else draw(st.sampled_from(["COMPLETED", "FAILED", "CANCELED"]))
-        runs.append(Past(f"o{number}", start, end, status))
-    return [*runs, Past("next", None, None, "NOT_STARTED")] if draw(st.booleans()) else runs
+        runs.append(PastRun(f"o{number}", start, end, status))
+    return [*runs, PastRun("next", None, None, "NOT_STARTED")] if draw(st.booleans()) else runs
 
 
-def expected(runs: list[Past], rule: RunFilter) -> str | None:
+def expected(runs: list[PastRun], rule: RunFilter) -> str | None:
     """Return the run that the documentation specifies: the last one of the matching load."""
-    groups: list[list[Past]] = [[]]
+    groups: list[list[PastRun]] = [[]]
     for run in runs:
         groups[-1].append(run)
         if not run.is_slice:
@@ -79,8 +79,8 @@ def find(
     return run_blocking(first_after(KINDS[kind], TARGET, rule), service.send, never)
 
 
-def run_id(sight: RunRecord | None) -> str | None:
-    return None if sight is None else sight.run_id
+def run_id(record: RunRecord | None) -> str | None:
+    return None if record is None else record.run_id
 
 
 @given(
@@ -90,8 +90,8 @@ def run_id(sight: RunRecord | None) -> str | None:
     good=st.booleans(),
     size=st.integers(1, 9) | st.just(100),
 )
-def test_it_is_the_first_one_however_the_list_is_cut_into_pages(
-    runs: list[Past], minute: int, moment_of: RunTime, good: bool, size: int
+def test_first_matching_run_is_found_for_any_page_size(
+    runs: list[PastRun], minute: int, moment_of: RunTime, good: bool, size: int
 ) -> None:
     rule = RunFilter(at(minute), moment_of, succeeded=good)
     service = HistoryService({"s": runs}, page_size=size)
@@ -101,8 +101,8 @@ def test_it_is_the_first_one_however_the_list_is_cut_into_pages(
 
 
 @given(runs=orchestration_histories(), minute=st.integers(-1, 70), moment_of=MOMENTS_OF, good=st.booleans())
-def test_runs_that_overlap_are_told_apart_by_their_moments(
-    runs: list[Past], minute: int, moment_of: RunTime, good: bool
+def test_overlapping_runs_are_distinguished_by_their_times(
+    runs: list[PastRun], minute: int, moment_of: RunTime, good: bool
 ) -> None:
     rule = RunFilter(at(minute), moment_of, succeeded=good)
     found, _ = find(HistoryService({"s": runs}), rule, "orchestration")
@@ -112,7 +112,7 @@ def test_runs_that_overlap_are_told_apart_by_their_moments(
 @settings(max_examples=scaled(30))
 @given(count=st.integers(1, 1500), position=st.floats(0, 1), size=st.sampled_from([20, 100]))
 def test_only_the_pages_from_the_nearer_end_are_read(count: int, position: float, size: int) -> None:
-    runs = [Past(f"r{number}", number, number + 0.5) for number in range(count)]
+    runs = [PastRun(f"r{number}", number, number + 0.5) for number in range(count)]
     place = int(position * (count - 1))
     service = HistoryService({"s": runs}, page_size=size)
     found, _ = find(service, RunFilter(at(place)))
@@ -121,14 +121,14 @@ def test_only_the_pages_from_the_nearer_end_are_read(count: int, position: float
     assert len(service.asked) <= 2 * min(from_start, from_end) + 2
 
 
-def test_the_two_ends_of_the_history_meet() -> None:
-    runs = [Past(f"r{number}", number, number + 0.5, "FAILED") for number in range(40)]
-    service = HistoryService({"s": [*runs, Past("good", 50, 51)]}, page_size=20)
+def test_search_from_both_ends_covers_the_whole_history() -> None:
+    runs = [PastRun(f"r{number}", number, number + 0.5, "FAILED") for number in range(40)]
+    service = HistoryService({"s": [*runs, PastRun("good", 50, 51)]}, page_size=20)
     assert run_id(find(service, RunFilter(at(0), succeeded=True))[0]) == "good"
 
 
-def test_a_run_of_now_costs_one_request() -> None:
-    runs = [Past(f"r{number}", number, number + 0.5) for number in range(5000)]
+def test_recent_run_costs_one_request() -> None:
+    runs = [PastRun(f"r{number}", number, number + 0.5) for number in range(5000)]
     service = HistoryService({"s": runs})
     assert run_id(find(service, RunFilter(at(4990)))[0]) == "r4990"
     assert run_id(find(service, RunFilter(at(9999)))[0]) is None
@@ -144,7 +144,7 @@ def test_a_run_of_now_costs_one_request() -> None:
         datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))),
     ],
 )
-def test_a_time_is_read_in_any_time_zone(value: Any) -> None:
+def test_times_are_parsed_in_any_time_zone(value: Any) -> None:
     assert parse_time("after", value) == datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -153,7 +153,7 @@ def test_a_time_is_read_in_any_time_zone(value: Any) -> None:
     [
         ("2026-01-01", "after has no time zone"),
         ("2026-01-01T00:00:00", "after has no time zone"),
-        (datetime(2026, 1, 1), "after has no time zone"),  # noqa: DTZ001 - that is what is refused
+        (datetime(2026, 1, 1), "after has no time zone"),  # noqa: DTZ001 - the rejected value
         ("None", "after is not a time"),
         ("", "after is not a time"),
         ("{{ ds }}", "after is not a time"),
@@ -161,6 +161,6 @@ def test_a_time_is_read_in_any_time_zone(value: Any) -> None:
         (5, "after must be a time"),
     ],
 )
-def test_what_is_no_moment_is_said(value: Any, problem: str) -> None:
+def test_invalid_time_is_rejected_with_the_field_name(value: Any, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         parse_time("after", value)

@@ -1,4 +1,4 @@
-"""Waits and requests that share a run poller on real event loops, with an HTTP server of many runs."""
+"""Waits and requests that share a run poller, on real event loops with an HTTP server of many runs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ from airflow_provider_datapipe.runs.polling.run_poller import RunPoller, shared_
 from airflow_provider_datapipe.runs.polling.shared_client import Reader
 from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
-from tests.support.many_runs import ManyRunsServer, Said
+from tests.support.many_runs import ManyRunsServer
+from tests.support.scripted_server import Reply
 from tests.unit.runs.many_waits import many, references, reverse_etl
 
 CONN_ID = "datapipe_board"
 OFTEN = WaitPolicy(poll_interval=0.1)
 #: Seconds after which a test counts as hanging.
-PATIENCE = 30.0
+TIME_LIMIT = 30.0
 SUCCEEDED = {Outcome.SUCCEEDED}
 COUNT = replace(reverse_etl_failed_records.count("e"), once=True)
 
@@ -62,7 +63,7 @@ class Scene:
         self.runs = many(time.time(), **counts)
         self.server = ManyRunsServer(self.runs, latency)
         self.more = settings or {}
-        #: How often the connection was read, and the error of the next time.
+        #: Number of reads of the connection, and the error of the next read.
         self.reads = 0
         self.error: Exception | None = None
 
@@ -107,7 +108,7 @@ class Scene:
         after: int = 60,
         policy: WaitPolicy = OFTEN,
     ) -> list[Any]:
-        """Wait for all runs, and end them after a disturbance. Return the batches, or the errors of the waits."""
+        """Wait for all runs, call ``disturb``, and end the runs. Return the batches or the errors of the waits."""
 
         async def main() -> Any:
             waits = self.tasks(policy)
@@ -122,8 +123,8 @@ class Scene:
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - what is waited for happens in another thread
+    async with asyncio.timeout(TIME_LIMIT):
+        while not holds():  # noqa: ASYNC110 - the condition depends on another thread
             await asyncio.sleep(0.01)
 
 
@@ -136,8 +137,8 @@ def sockets() -> int:
 
 
 @asynccontextmanager
-async def nothing_left() -> AsyncIterator[None]:
-    """Assert that no task, no board and no socket is left."""
+async def assert_nothing_left() -> AsyncIterator[None]:
+    """Assert that no task, poller or socket remains."""
     before = sockets()
     yield
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -147,7 +148,7 @@ async def nothing_left() -> AsyncIterator[None]:
 
 def run(main: Any) -> Any:
     async def bounded() -> Any:
-        async with asyncio.timeout(PATIENCE), nothing_left():
+        async with asyncio.timeout(TIME_LIMIT), assert_nothing_left():
             return await main
 
     return asyncio.run(bounded())
@@ -176,7 +177,7 @@ def test_many_waits_share_requests_and_connections() -> None:
     assert len(scene.server.peers) <= 4
     assert scene.reads == 1
     per_path = runs.per_path
-    # At the end, and at first for each of its three waits: they can join the board one after another.
+    # The last poll, and a first poll for each of the three waits, which can join the poller at different times.
     assert max(per_path[f"/elt_stream_runs/y.s{number}"] for number in range(50)) <= 4
     assert not runs.count("/orchestration_runs/")
     assert runs.count("/orchestration_runs?") >= 2
@@ -198,7 +199,7 @@ def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
             async with shared_run_poller(CONN_ID, scene.read) as poller:
                 await poller.wait(batch, OFTEN)
                 woken[turn] += 1
-                # It stays until all are over, as the loop's other work would.
+                # Keep the loop busy until all waits have ended, like other triggers.
                 await until(lambda: woken.total() == 200)
             return batch
 
@@ -214,10 +215,10 @@ def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
                 await asyncio.gather(counting, return_exceptions=True)
 
         assert outcomes(run(main())) == SUCCEEDED
-    assert max(woken.values()) <= run_poller._AT_A_TIME
+    assert max(woken.values()) <= run_poller._GROUP_SIZE
 
 
-def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
+def test_wait_ends_if_a_blocked_target_can_start() -> None:
     with Scene(reverse_etl=3) as scene:
 
         async def main() -> None:
@@ -228,19 +229,19 @@ def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
             await until(lambda: scene.runs.count("/reverse_etl_sync_runs/r1") >= 2)
             scene.runs.reverse_etl["r1"].ends_at = time.time()
             await waiting
-            # The way is free for the target that was blocked; it comes first.
+            # The target that was blocked is queued first.
             assert [each.name for each in batch.queued] == ["c", "a", "b"]
             assert {each.run_id for each in batch.waiting} == {"r0", "r2"}
             assert not batch.blocked
-            # With room, there is nothing to wait for.
+            # A batch that can start a run ends the wait at once.
             await waiting_in_trigger(scene.read, batch, OFTEN)
 
         run(main())
 
 
 @pytest.mark.parametrize("counts", [{"streams": 4}, {"reverse_etl": 4}], ids=["shared", "direct"])
-def test_a_batch_whose_runs_are_late_together_ends_by_itself(counts: dict[str, Any]) -> None:
-    """Delayed waits end with the first one, and do not affect those of other batches."""
+def test_batch_with_several_overdue_runs_ends_alone(counts: dict[str, Any]) -> None:
+    """The first timeout ends the other waits of its batch, but no wait of another batch."""
     with Scene(**counts) as scene:
 
         async def main() -> None:
@@ -265,7 +266,7 @@ def test_a_batch_whose_runs_are_late_together_ends_by_itself(counts: dict[str, A
 # The connection changes.
 
 
-def test_a_new_key_is_picked_up() -> None:
+def test_new_api_key_is_used() -> None:
     with Scene(reverse_etl=20, streams=20) as scene:
         runs = scene.runs
 
@@ -322,7 +323,7 @@ def test_an_unusable_change_of_the_connection_is_ignored(caplog: pytest.LogCaptu
 
         async def change(_: object) -> None:
             scene.settings = replace(scene.settings, ca_bundle="/nowhere/authority.pem")
-            scene.runs.fault = lambda path, now: Said(503)
+            scene.runs.fault = lambda path, now: Reply(503)
             await until(lambda: "authority.pem" in caplog.text)
             scene.runs.fault = lambda path, now: None
 
@@ -339,7 +340,7 @@ def test_an_unreadable_connection_is_an_error_for_each_wait() -> None:
 # Canceled waits.
 
 
-def test_canceled_waits_leave_nothing_while_the_others_go_on() -> None:
+def test_canceled_waits_leave_no_state_and_others_continue() -> None:
     with Scene(reverse_etl=20, streams=20, orchestrations=20) as scene:
         kept = {reference.run_id for reference in scene.references[1::2]}
 
@@ -355,8 +356,8 @@ def test_canceled_waits_leave_nothing_while_the_others_go_on() -> None:
             # Their requests come to an end.
             await until(
                 lambda: (
-                    len(schedule._places) == 30
-                    and {watch.reference.run_id for each in schedule._sources.values() for watch in each.watches}
+                    len(schedule._scheduled) == 30
+                    and {watch.reference.run_id for each in schedule._sources.values() for watch in each.run_waits}
                     <= kept
                 )
             )
@@ -365,7 +366,7 @@ def test_canceled_waits_leave_nothing_while_the_others_go_on() -> None:
 
 
 @pytest.mark.slow
-def test_waits_canceled_during_hanging_requests_leave_nothing() -> None:
+def test_waits_canceled_during_hanging_requests_leave_no_state() -> None:
     with Scene(reverse_etl=100, streams=100) as scene:
         scene.server.hangs = ("/",)
 
@@ -378,7 +379,7 @@ def test_waits_canceled_during_hanging_requests_leave_nothing() -> None:
         scene.disturb(cancel, after=15)
 
 
-def test_a_wait_that_begins_as_the_last_one_leaves_has_a_board() -> None:
+def test_wait_that_joins_as_the_last_one_leaves_has_a_poller() -> None:
     with Scene(reverse_etl=40) as scene:
 
         async def main() -> None:
@@ -399,7 +400,7 @@ def test_two_cancellations_still_close_the_connections(caplog: pytest.LogCapture
     with Scene(reverse_etl=1) as scene:
 
         async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
-            # From the second time on it is closing the connections.
+            # The second cancellation interrupts the closing of the connections.
             while not waits[0].done():
                 waits[0].cancel()
                 await asyncio.sleep(0)
@@ -414,12 +415,12 @@ def test_two_cancellations_still_close_the_connections(caplog: pytest.LogCapture
 
 
 @pytest.mark.slow
-def test_several_loops_at_a_time_and_one_after_the_other() -> None:
+def test_concurrent_and_consecutive_event_loops() -> None:
     results: list[set[Outcome]] = []
     with Scene(reverse_etl=4, streams=4) as scene:
 
         def one_after_the_other() -> None:
-            results.extend(outcomes(asyncio.run(asyncio.wait_for(scene.wait_for_all(), PATIENCE))) for _ in range(2))
+            results.extend(outcomes(asyncio.run(asyncio.wait_for(scene.wait_for_all(), TIME_LIMIT))) for _ in range(2))
 
         before = sockets()
         threads = [threading.Thread(target=one_after_the_other) for _ in range(3)]
@@ -439,11 +440,11 @@ def test_several_loops_at_a_time_and_one_after_the_other() -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_that_is_blocked_goes_on() -> None:
+def test_waits_continue_after_a_blocked_event_loop() -> None:
     with Scene(reverse_etl=20, streams=20) as scene:
 
         async def block(_: object) -> None:
-            time.sleep(2)  # noqa: ASYNC251 - as another trigger does
+            time.sleep(2)  # noqa: ASYNC251 - blocks the loop like a faulty trigger
 
         assert outcomes(scene.disturb(block)) == SUCCEEDED
 
@@ -459,7 +460,7 @@ def test_a_deadline_holds_during_a_hanging_request_or_a_pause(monkeypatch: pytes
         if hangs:
             scene.server.hangs = ("/",)
         else:
-            scene.runs.fault = lambda path, now: Said(429, {}, {"retry-after": "3600"})
+            scene.runs.fault = lambda path, now: Reply(429, {}, {"retry-after": "3600"})
         batches = run(scene.wait_for_all(replace(OFTEN, deadline=time.time() + 0.5)))
         assert {end.reason for batch in batches for end in batch.ended} == {WaitOutcomeReason.TIMEOUT}
 
@@ -474,11 +475,11 @@ def test_a_defect_ends_all_waits_with_an_error_that_is_logged(
             with monkeypatch.context() as patched:
                 patched.setattr(PollSchedule, where, Mock(side_effect=LookupError("a defect")))
                 if where == "failed":
-                    scene.runs.fault = lambda path, now: Said(500)
+                    scene.runs.fault = lambda path, now: Reply(500)
                 await asyncio.wait(waits)
 
         assert [str(error) for error in scene.disturb(break_down, after=30)] == ["a defect"] * 20
-    # With the traceback that is needed to correct it.
+    # The log contains the traceback.
     assert any(record.exc_info for record in caplog.records if record.name == run_poller.__name__)
 
 
@@ -503,7 +504,7 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["index", "find", "fingerprint", "read"])
-def test_a_list_that_can_not_be_read_costs_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_defect_in_the_bulk_status_ends_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SyncStatus, where, Mock(side_effect=OverflowError("date value out of range")))
     with Scene(streams=3) as scene:
         assert outcomes(scene.disturb(after=10)) == SUCCEEDED
@@ -516,7 +517,7 @@ def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.Monk
             waiting = asyncio.create_task(scene.wait(reverse_etl("r0")))
             await until(lambda: scene.runs.count() > 2)
             poller = shared_run_poller.objects[asyncio.get_running_loop()][CONN_ID]
-            # Another wait is still reading the connection when it happens.
+            # Another wait is reading the connection when the defect occurs.
             await poller._clients._opening.acquire()
             reading = asyncio.create_task(scene.wait(reverse_etl("r1")))
             await asyncio.sleep(0)
@@ -526,7 +527,7 @@ def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.Monk
                 with pytest.raises(LookupError):
                     await waiting
             scene.end_all()
-            # A later wait has a board that works.
+            # A later wait gets a working poller.
             assert outcomes([await scene.wait(reverse_etl("r2"))]) == SUCCEEDED
             poller._clients._opening.release()
             with pytest.raises(LookupError):
@@ -535,7 +536,7 @@ def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.Monk
         run(main())
 
 
-# Questions that do not concern a wait.
+# Single requests.
 
 
 def ask(scene: Scene, main: Callable[[RunPoller], Coroutine[Any, Any, Any]]) -> Any:
@@ -547,14 +548,16 @@ def ask(scene: Scene, main: Callable[[RunPoller], Coroutine[Any, Any, Any]]) -> 
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_equal_questions_are_asked_once_at_a_time(status: int) -> None:
+def test_equal_concurrent_requests_are_sent_once(status: int) -> None:
     with Scene(latency=0.1) as scene:
-        scene.runs.fault = lambda path, now: Said(status, {"count": 3, "error_code": "not_found", "message": "no sync"})
+        scene.runs.fault = lambda path, now: Reply(
+            status, {"count": 3, "error_code": "not_found", "message": "no sync"}
+        )
 
         async def main(poller: RunPoller) -> list[Any]:
             other = reverse_etl_failed_records.count("other")
-            at_once = await asyncio.gather(*map(poller.ask, [COUNT] * 20 + [other]), return_exceptions=True)
-            return [*at_once, *await asyncio.gather(poller.ask(COUNT), return_exceptions=True)]
+            at_once = await asyncio.gather(*map(poller.send, [COUNT] * 20 + [other]), return_exceptions=True)
+            return [*at_once, *await asyncio.gather(poller.send(COUNT), return_exceptions=True)]
 
         answers = ask(scene, main)
     if status == 200:
@@ -564,12 +567,12 @@ def test_equal_questions_are_asked_once_at_a_time(status: int) -> None:
     assert scene.runs.count() == 3
 
 
-def test_a_canceled_question_does_not_cancel_equal_ones() -> None:
+def test_canceled_request_does_not_cancel_an_equal_one() -> None:
     with Scene(latency=0.3) as scene:
-        scene.runs.fault = lambda path, now: Said(200, {"count": 3})
+        scene.runs.fault = lambda path, now: Reply(200, {"count": 3})
 
         async def main(poller: RunPoller) -> Any:
-            leaving, staying = (asyncio.create_task(poller.ask(COUNT)) for _ in range(2))
+            leaving, staying = (asyncio.create_task(poller.send(COUNT)) for _ in range(2))
             await until(lambda: scene.server.peers)
             leaving.cancel()
             return await staying
@@ -578,12 +581,12 @@ def test_a_canceled_question_does_not_cancel_equal_ones() -> None:
     assert scene.runs.count() == 1
 
 
-def test_canceled_questions_leave_nothing() -> None:
+def test_canceled_requests_leave_no_task_or_socket() -> None:
     with Scene() as scene:
         scene.server.hangs = ("/reverse_etl_failed_records",)
 
         async def main(poller: RunPoller) -> None:
-            asking = [asyncio.create_task(poller.ask(COUNT)) for _ in range(3)]
+            asking = [asyncio.create_task(poller.send(COUNT)) for _ in range(3)]
             await until(scene.runs.count)
             for each in asking:
                 each.cancel()
@@ -592,15 +595,15 @@ def test_canceled_questions_leave_nothing() -> None:
         ask(scene, main)
 
 
-def test_questions_wait_for_the_end_of_retry_after() -> None:
+def test_requests_wait_for_the_end_of_retry_after() -> None:
     with Scene() as scene:
-        slow = Said(429, {"error_code": "rate", "message": "slowly"}, {"Retry-After": "1"})
-        scene.runs.fault = lambda path, now: slow if scene.runs.count() == 1 else Said(200, {"count": 3})
+        slow = Reply(429, {"error_code": "rate", "message": "slowly"}, {"Retry-After": "1"})
+        scene.runs.fault = lambda path, now: slow if scene.runs.count() == 1 else Reply(200, {"count": 3})
 
         async def main(poller: RunPoller) -> Any:
             with pytest.raises(RateLimitError):
-                await poller.ask(COUNT)
-            return await poller.ask(reverse_etl_failed_records.count("other"))
+                await poller.send(COUNT)
+            return await poller.send(reverse_etl_failed_records.count("other"))
 
         assert ask(scene, main).count == 3
     first, second = (asked.at for asked in scene.runs.asked)

@@ -1,4 +1,4 @@
-"""Waits for one run: times of the polls, limits, and outcomes. Seconds that a task waits in its worker."""
+"""Wait for one run: times of the polls, limits and outcomes; duration of the wait in the worker."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def test_the_result_of_a_slice_is_kept_until_the_next_one() -> None:
         # Its own due time is 70.
         (110.0, 105.0, 115.0),
         (110.0, 80.0, 110.0),
-        # More than 30 s late: all polls were held up.
+        # More than 30 s late: all polls were delayed.
         (110.0, 79.0, 120.0),
         (110.0, 200.0, 120.0),
-        # Another run of the list was due before: long before this one, or when this one was not due yet.
+        # The due time of the list belongs to another run: long before that of this run, or before this run is due.
         (72.0, 50.0, 80.0),
         (66.0, 61.0, 76.0),
     ],
@@ -98,7 +98,7 @@ def test_the_next_interval_counts_from_the_due_time(now: float, was_due: float |
 @pytest.mark.parametrize(("interval", "due"), [(10.0, 10.0), (None, 2.0)])
 def test_a_run_that_was_just_read_is_polled_later(interval: float | None, due: float) -> None:
     begun = watch(poll_interval=interval, fastest=5.0)
-    begun.was_just_read(BEGIN, 2.0)
+    begun.delay_first_poll(BEGIN, 2.0)
     assert begun.due == BEGIN + due
 
 
@@ -133,7 +133,7 @@ def test_the_end_of_the_run_ends_the_wait(outcome: Outcome) -> None:
 @pytest.mark.parametrize(
     ("stale_until", "last"), [(None, BEGIN + 10), (BEGIN + 5, BEGIN + 5), (BEGIN + 60, BEGIN + 10)]
 )
-def test_an_outcome_of_before_counts_after_ten_seconds(stale_until: float | None, last: float) -> None:
+def test_earlier_outcome_counts_after_ten_seconds(stale_until: float | None, last: float) -> None:
     reference = RunRef("transform", "t", "t", earlier_state={"status": "x"}, stale_until=stale_until)
     begun = watch(reference, poll_interval=1.0)
     assert begun.reference.stale_until == last
@@ -157,7 +157,7 @@ def test_a_run_that_does_not_appear_ends_the_wait(*, is_shared: bool) -> None:
     assert last == WaitOutcome(WaitOutcomeReason.NOT_SCHEDULED, begun.reference, Outcome.SCHEDULED, None, "for 101 s")
 
 
-def test_a_run_that_appears_is_absent_no_more() -> None:
+def test_run_that_appears_ends_the_absence() -> None:
     begun = watch(RunRef("elt_stream", "s", "orders", absent_since=BEGIN - 50))
     assert begun.began == BEGIN - 50
     begun.seen(seen(), BEGIN)
@@ -195,7 +195,7 @@ def test_failures_make_polls_rarer_up_to_five_minutes() -> None:
 def test_jitter_and_failures_of_the_connection_shorten_delays(jitter: float, rarer: bool, due: float) -> None:
     begun = watch(jitter=jitter)
     for _ in range(3):
-        assert begun.failed(DOWN, BEGIN, rarer=rarer) is None
+        assert begun.failed(DOWN, BEGIN, slow_down=rarer) is None
     assert begun.due == BEGIN + due
     # The connection has its own state.
     assert begun.lost is (DOWN if rarer else None)
@@ -245,7 +245,7 @@ def test_a_requested_pause_beyond_a_limit_ends_the_wait(
     assert "deadline" in limits or begun.expired(BEGIN + 120) is None
 
 
-def test_silence_after_a_failure_or_of_an_overdue_poll() -> None:
+def test_duration_without_a_response() -> None:
     begun = watch()
     begun.seen(seen(), BEGIN)
     assert [begun.silence(BEGIN + after) for after in (40, 41)] == [0.0, 41.0]
@@ -268,7 +268,7 @@ def test_statuses_of_missing_runs() -> None:
     assert missing == [400, 404, 410]
 
 
-def test_a_missing_run_ends_the_wait_after_the_grace() -> None:
+def test_missing_run_ends_the_wait_after_the_grace_period() -> None:
     begun = watch(missing_grace=60.0)
     now, pauses = BEGIN, []
     while (end := begun.failed(GONE, now)) is None:
@@ -280,7 +280,7 @@ def test_a_missing_run_ends_the_wait_after_the_grace() -> None:
     assert end == WaitOutcome(WaitOutcomeReason.VANISHED, RUN, Outcome.SCHEDULED, None, detail)
 
 
-def test_a_run_that_is_shown_again_is_missing_no_more() -> None:
+def test_run_that_is_found_again_ends_the_grace_period() -> None:
     begun = watch(missing_grace=60.0)
     begun.failed(GONE, BEGIN)
     begun.unchanged(BEGIN + 50)
@@ -290,7 +290,7 @@ def test_a_run_that_is_shown_again_is_missing_no_more() -> None:
 
 
 @pytest.mark.parametrize(("answers", "now", "is_final"), [(2, 61.0, False), (3, 59.0, False), (3, 60.0, True)])
-def test_three_answers_over_the_grace_are_final(answers: int, now: float, *, is_final: bool) -> None:
+def test_run_is_missing_after_three_responses_and_the_grace(answers: int, now: float, *, is_final: bool) -> None:
     missing = MissingRun(60.0, BEGIN)
     for _ in range(answers - 1):
         assert not missing.is_final(BEGIN)

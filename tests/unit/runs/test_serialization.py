@@ -1,4 +1,4 @@
-"""JSON of waits that worker and triggerer of different versions exchange."""
+"""JSON of waits that a worker and a triggerer of different provider versions exchange."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ INSTANCES: list[Any] = [
 
 
 @pytest.mark.parametrize("instance", INSTANCES, ids=lambda each: type(each).__name__)
-def test_json_is_read_as_it_was_written_by_any_version(instance: Any) -> None:
+def test_json_of_earlier_and_later_versions_is_read(instance: Any) -> None:
     stored = json.loads(json.dumps(instance.as_dict()))
     assert type(instance).from_dict(stored) == instance
     assert type(instance).from_dict(stored | {"of_a_later_version": 1}) == instance
 
 
 @pytest.mark.parametrize("instance", [STREAM, RunRef("elt_stream", "s", "orders"), WaitPolicy()])
-def test_defaults_are_left_out(instance: Any) -> None:
+def test_default_values_are_omitted(instance: Any) -> None:
     assert set(instance.as_dict()) <= {"kind", "resource_id", "name"}
 
 
@@ -52,6 +52,6 @@ def test_defaults_are_left_out(instance: Any) -> None:
         (Batch("elt_stream", [STREAM]), {"note", "lost_since", "poll_after"}),
     ],
 )
-def test_fields_that_an_earlier_version_does_not_store(instance: Any, fields: set[str]) -> None:
+def test_fields_missing_in_json_of_an_earlier_version(instance: Any, fields: set[str]) -> None:
     stored = {name: value for name, value in instance.as_dict().items() if name not in fields}
     assert type(instance).from_dict(stored) == instance

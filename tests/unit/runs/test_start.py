@@ -70,11 +70,11 @@ class Run:
 
 class Service:
     """
-    One stream, or one orchestration, with a clock that moves only during pauses.
+    One stream or one orchestration, with a clock that advances only during pauses.
 
     :param invisible: seconds for which a requested run is not shown.
-    :param duration: seconds that a run takes.
-    :param ends_as: the outcomes of the runs, in order; the last one from then on.
+    :param duration: duration of a run in seconds.
+    :param ends_as: outcomes of the runs, in order. Further runs have the last one.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Service:
         self.invisible, self.duration, self.ends_as = invisible, duration, list(ends_as)
         self.now = 1_000.0
         self.runs: list[Run] = []
-        #: The fate of each request for a run:
+        #: What happens to each request for a run:
         #: "ok"; "lost": never arrives; "unheard": executed, response lost; "502": not executed; "502 done": executed;
         #: "late30", "502 late30": executed 30 s after the failure; "slow30": executed, no response in 30 s, the timeout
         #: of the client; "slow30 late30": executed 30 s after that; "twice": a proxy delivers it twice, and returns the
@@ -105,7 +105,7 @@ class Service:
         for due in sorted(due for due in self._late if due <= until):
             self._late.remove(due)
             self.now = max(self.now, due)
-            # The service can refuse it like any other request.
+            # The service can refuse a late request, too.
             with suppress(ConflictError):
                 self._execute()
         self.now = until
@@ -203,17 +203,19 @@ def begin(
     *,
     kind: str = "elt_stream",
     target: RunTarget = TARGET,
-    records: TaskState | None = None,
+    task_state: TaskState | None = None,
     send: Callable[[Request[Any]], Any] | None = None,
 ) -> RunState:
-    records = records or AirflowTaskState(state or StoredState(), 0)
-    return run_blocking(start(KINDS[kind], target, records, policy, service.clock), send or service.send, service.sleep)
+    task_state = task_state or AirflowTaskState(state or StoredState(), 0)
+    return run_blocking(
+        start(KINDS[kind], target, task_state, policy, service.clock), send or service.send, service.sleep
+    )
 
 
 def kill(
     service: Service, state: StoredState, when: Callable[[], bool], policy: StartPolicy = POLICY, **how: Any
 ) -> None:
-    """Start a run in a process that is killed at the first step at which a condition holds."""
+    """Start a run in a process that is killed at the first step for which ``when`` is true."""
 
     def step() -> None:
         if when():
@@ -230,13 +232,13 @@ def record_of(state: StoredState, kind: str = "elt_stream") -> Any:
 
 
 def forget_run(state: StoredState, kind: str = "elt_stream") -> None:
-    """Change the task state to that of a process that was killed before the response."""
+    """Remove the run from the task state, as if the process was killed before the response."""
     AirflowTaskState(state, 0).set(task_state_key(kind, TARGET), record_of(state, kind) | {"reference": None})
 
 
 def finish(
     service: Service,
-    records: TaskState,
+    task_state: TaskState,
     kind: str = "elt_stream",
     *,
     policy: StartPolicy = POLICY,
@@ -244,7 +246,9 @@ def finish(
 ) -> Batch:
     """Start a run and wait for its end."""
     batch, wait = Batch(kind, queued=[target]), WaitPolicy(poll_interval=10, schedule_limit=10_000)
-    run_blocking(run_batch(batch, records, policy, wait, alone=True, clock=service.clock), service.send, service.sleep)
+    run_blocking(
+        run_batch(batch, task_state, policy, wait, alone=True, clock=service.clock), service.send, service.sleep
+    )
     return batch
 
 
@@ -257,7 +261,7 @@ def finish(
         *((fate, 2) for fate in ("lost", "502")),
     ],
 )
-def test_a_run_without_a_response_is_found_and_not_repeated(kind: str, fate: str, requests: int) -> None:
+def test_run_with_a_lost_response_is_found_and_not_repeated(kind: str, fate: str, requests: int) -> None:
     service = occupied(duration=5)
     service.sleep(100)
     service.fates = [fate]
@@ -269,15 +273,15 @@ def test_a_run_without_a_response_is_found_and_not_repeated(kind: str, fate: str
 
 
 @pytest.mark.parametrize("fate", ["unheard", "502 done"])
-def test_an_invisible_run_rejects_the_second_request(fate: str) -> None:
+def test_second_request_attaches_to_the_invisible_own_run(fate: str) -> None:
     service = Service(invisible=1000)
     service.fates = [fate]
     assert begin(service).reference.attached
     assert (service.posts, service.own) == (2, ["r1"])
 
 
-def test_a_late_copy_of_a_request_causes_no_wait_for_an_own_run() -> None:
-    """The response to the copy names the run of the request itself."""
+def test_refused_copy_of_the_own_request_returns_the_own_run() -> None:
+    """The response refuses the copy because of the run of the first request."""
     service = Service(duration=1000)
     service.fates = ["twice second"]
     assert begin(service).reference.run_id == "r1"
@@ -285,14 +289,14 @@ def test_a_late_copy_of_a_request_causes_no_wait_for_an_own_run() -> None:
 
 
 @BOTH_KINDS
-def test_a_request_that_is_never_executed_leaves_its_intent(kind: str) -> None:
+def test_unexecuted_request_remains_in_the_task_state(kind: str) -> None:
     service, state = Service(), StoredState()
     service.fates = ["502"] * 3
     with pytest.raises(ServerError):
         begin(service, state, kind=kind)
     assert service.posts == POLICY.attempts
     assert record_of(state, kind)["reference"] is None
-    # A later request that is refused does not remove the intent.
+    # The refusal of a later request does not remove the stored intent.
     service.fates = ["404"]
     service.sleep(1000)
     with pytest.raises(NotFoundError):
@@ -300,7 +304,7 @@ def test_a_request_that_is_never_executed_leaves_its_intent(kind: str) -> None:
     assert record_of(state, kind)["reference"] is None
 
 
-def test_a_refusal_leaves_no_record() -> None:
+def test_refused_request_leaves_no_task_state() -> None:
     service, state = Service(), StoredState()
     service.fates = ["404"]
     with pytest.raises(NotFoundError):
@@ -313,7 +317,7 @@ def test_a_refusal_leaves_no_record() -> None:
 @pytest.mark.parametrize(
     ("status", "after", "requests"), [("COMPLETED", 10, 1), ("COMPLETED", 1000, 1), ("FAILED", 1000, 2)]
 )
-def test_a_retry_takes_the_run_of_the_last_try_unless_it_failed(
+def test_retry_uses_the_earlier_run_unless_it_failed(
     kind: str, status: str, after: float, requests: int, *, is_known: bool
 ) -> None:
     service, state = Service(ends_as=(status, "COMPLETED")), StoredState()
@@ -336,8 +340,8 @@ def test_a_retry_takes_the_run_of_the_last_try_unless_it_failed(
 def test_a_successful_task_runs_again_only_if_cleared(kind: str, max_tries: tuple[int, ...], runs: int) -> None:
     service, state = Service(), StoredState()
     for life in max_tries:
-        records = AirflowTaskState(state, life)
-        finalize_task_state(finish(service, records, kind), records, [], succeeded=True)
+        task_state = AirflowTaskState(state, life)
+        finalize_task_state(finish(service, task_state, kind), task_state, [], succeeded=True)
     assert len(service.own) == runs
 
 
@@ -358,12 +362,12 @@ def test_state_that_a_failed_sync_leaves_for_its_retry(
     reason: WaitOutcomeReason, *, is_failure: bool, stays: bool
 ) -> None:
     state = StoredState()
-    records = AirflowTaskState(state, 0)
-    (end,) = finish(Service(), records).ended
+    task_state = AirflowTaskState(state, 0)
+    (end,) = finish(Service(), task_state).ended
     end = replace(end, reason=reason)
-    finalize_task_state(Batch("elt_stream", ended=[end]), records, [end] if is_failure else [], succeeded=False)
+    finalize_task_state(Batch("elt_stream", ended=[end]), task_state, [end] if is_failure else [], succeeded=False)
     assert bool(state.kept) == stays
-    # The run of such a record would never be scheduled: the retry requests another one.
+    # The service never scheduled this run, so the retry requests another one.
     assert not stays or (record_of(state)["reference"] is None) == (reason is WaitOutcomeReason.NOT_SCHEDULED)
 
 
@@ -393,7 +397,7 @@ def test_a_failed_poll_after_a_lost_response_keeps_the_intent(kind: str, failure
 
 
 def test_each_request_is_stored_before_it_is_sent() -> None:
-    """The retry waits for a second request that is executed late, although the first one is long ago."""
+    """The retry waits for a late second request, although the first request is older than the timeout."""
     service, state = Service(), StoredState()
     service.fates = ["lost", "late20"]
     kill(service, state, lambda: service.posts == 2, kind="orchestration")
@@ -404,11 +408,11 @@ def test_each_request_is_stored_before_it_is_sent() -> None:
 
 @pytest.mark.parametrize("late", ["late1", "late30", "late110", "slow30 late110"])
 @BOTH_KINDS
-def test_a_request_that_is_late_and_meets_a_kill_is_waited_for(kind: str, late: str) -> None:
+def test_retry_waits_for_a_late_request_of_a_killed_try(kind: str, late: str) -> None:
     service, state = Service(duration=20), StoredState()
     service.fates = [late]
     steps = itertools.count()
-    # After the request: an update of its record, and a poll.
+    # Steps after the request: an update of the task state, and a poll.
     kill(service, state, lambda: service.posts == 1 and next(steps) == 3, kind=kind)
     service.sleep(1)
     assert begin(service, state, kind=kind).reference.run_id == "r1"
@@ -443,7 +447,7 @@ def test_kinds_and_options_that_need_an_own_run() -> None:
             assert kind.needs_own_run(wants) == (options.get(name) == option)
 
 
-def test_run_that_blocks_has_the_history_of_earlier_runs() -> None:
+def test_blocking_run_has_the_durations_of_earlier_runs() -> None:
     service = Service(duration=600)
     for _ in range(3):
         service.begin_run()
@@ -467,7 +471,7 @@ def test_if_running_does_not_apply_to_an_own_run(if_running: IfRunning) -> None:
     assert len(service.runs) == 1
 
 
-def test_an_own_run_that_appears_late_is_not_taken_for_another() -> None:
+def test_late_own_run_is_not_mistaken_for_another_run() -> None:
     service, state = Service(invisible=5, duration=1000), StoredState()
     begin(service, state)
     forget_run(state)
@@ -492,7 +496,7 @@ def test_a_conflict_with_an_ended_run_leads_to_an_own_run() -> None:
 
 
 @pytest.mark.parametrize("status_url", ["/elsewhere", "https://evil.example/elt_stream_runs?x=1", "//["])
-def test_a_foreign_status_url_is_not_used_and_the_run_not_lost(status_url: str) -> None:
+def test_foreign_status_url_is_ignored_and_the_run_found(status_url: str) -> None:
     service = Service(invisible=10)
     service.begin_run()
     service.sleep(1000)
@@ -514,11 +518,11 @@ def test_a_foreign_status_url_is_not_used_and_the_run_not_lost(status_url: str) 
     assert len(refused) == ("evil" in status_url)
 
 
-#: docs/runs.md promises one run if a request is executed up to two minutes after its response was lost. A process that
-#: is killed before that leaves only the time of the request, so here the two minutes begin with the request.
+#: docs/runs.md promises one run if a request is executed within two minutes after the loss of its response. A process
+#: that is killed before the loss has stored only the time of the request, so here the two minutes begin with it.
 LATE = ["late1", "late30", "late110", "502 late50", "slow30", "slow30 late80"]
 FATES = st.sampled_from(["ok", "lost", "unheard", "502", "502 done", "garbled", *LATE])
-#: The service refuses a second copy of a request for a stream's run.
+#: Duplicated requests. The service refuses the second copy of a request for a stream's run.
 TWICE = st.sampled_from(["twice", "twice second", "twice unheard"])
 
 
@@ -531,7 +535,7 @@ TWICE = st.sampled_from(["twice", "twice second", "twice unheard"])
     duration=st.sampled_from([20, 400]),
     before=st.booleans(),
 )
-def test_one_run_whatever_is_lost_and_whoever_is_killed(
+def test_one_run_despite_kills_and_lost_requests(
     *, kind: str, fates: list[str], kills: list[int], invisible: float, duration: float, before: bool
 ) -> None:
     """A task that is killed at any step and retried, and whose requests are lost, leads to one run."""
@@ -556,11 +560,11 @@ def test_one_run_whatever_is_lost_and_whoever_is_killed(
 
     service.step = state.step = step
     for _ in range(20):
-        records = AirflowTaskState(state, 0)
+        task_state = AirflowTaskState(state, 0)
         try:
-            batch = finish(service, records, kind)
-            finalize_task_state(batch, records, [], succeeded=True)
-            # The last moment at which a kill leads to a retry: Airflow stores the success after it.
+            batch = finish(service, task_state, kind)
+            finalize_task_state(batch, task_state, [], succeeded=True)
+            # The last step at which a kill causes a retry: then Airflow stores the success.
             step()
             break
         except (Killed, ServerError, TransportError, ProtocolError):
@@ -569,7 +573,7 @@ def test_one_run_whatever_is_lost_and_whoever_is_killed(
     assert (end.reason, end.outcome) == (WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED)
     assert end.result is not None
     assert end.result["run_id"] in service.own
-    # Orchestrations have no conflict: a request that a proxy copies runs twice. The task itself adds no run.
+    # Orchestrations have no conflicts: a request that a proxy duplicates starts two runs. The task starts only one.
     assert len(service.own) == 1 + service.copies
     assert kind == "orchestration" or not service.copies
 
@@ -580,7 +584,7 @@ def test_without_task_state_polls_and_conflicts_lead_to_one_run(fates: list[str]
     """Airflow before 3.3 has no task state: a retry attaches to the run while it is active."""
     service = Service(invisible=invisible, duration=5000)
     service.fates = fates
-    begin(service, records=NoTaskState())
-    again = begin(service, records=NoTaskState())
+    begin(service, task_state=NoTaskState())
+    again = begin(service, task_state=NoTaskState())
     assert again.reference.run_id in (None, "r1")
     assert len(service.runs) == 1

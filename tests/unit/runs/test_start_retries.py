@@ -52,14 +52,14 @@ def begin(
     kind: str = "elt_stream",
     target: RunTarget = TARGET,
 ) -> RunState:
-    records = AirflowTaskState(state or StoredState(), 0)
-    return run_blocking(start(KINDS[kind], target, records, policy, service.clock), service.send, service.sleep)
+    task_state = AirflowTaskState(state or StoredState(), 0)
+    return run_blocking(start(KINDS[kind], target, task_state, policy, service.clock), service.send, service.sleep)
 
 
 def started(
     known: tuple[RunTarget, ...] = (TARGET,), unknown: tuple[RunTarget, ...] = (), kind: str = "elt_stream"
 ) -> StoredState:
-    """Return the state after a try that was killed: it knew the runs of some targets, and had requested others."""
+    """Return the task state of a killed try that knew some of its runs, and had requested others."""
     state = StoredState()
     for target in known + unknown:
         reference = None if target in unknown else RunRef.to(kind, target, run_id=f"{target.resource_id}1")
@@ -89,14 +89,14 @@ def test_a_run_missing_from_one_replica_is_found_in_the_list() -> None:
     assert service.now == BEGIN
 
 
-def test_a_run_that_appears_within_the_grace_is_continued() -> None:
+def test_run_that_appears_within_the_grace_period_is_used() -> None:
     service = streams([MISSING] * 12 + [stream_run("RUNNING", "s1")], [page()])
     assert begin(service, started()).reference.run_id == "s1"
     assert service.now == BEGIN + 60
     assert REQUEST not in service.asked
 
 
-def test_a_run_missing_for_the_grace_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
+def test_run_missing_for_the_grace_period_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     service = streams([MISSING], [page()])
     state = started()
@@ -109,13 +109,13 @@ def test_a_run_missing_for_the_grace_is_replaced(caplog: pytest.LogCaptureFixtur
     assert stored(state).intended_at == BEGIN + 60
 
 
-def test_another_run_since_then_replaces_a_missing_one() -> None:
+def test_newer_run_replaces_a_missing_run() -> None:
     service = streams([MISSING], [page()] * 13 + [page(stream_run("RUNNING", "r2", started_at="1970-01-12T13:46:45Z"))])
     assert begin(service, started()).reference.run_id == "r2"
     assert REQUEST not in service.asked
 
 
-def test_a_missing_resource_fails_the_retry_and_keeps_the_record() -> None:
+def test_missing_resource_fails_the_retry_and_keeps_the_state() -> None:
     service, state = streams([MISSING], [MISSING]), started()
     with pytest.raises(NotFoundError):
         begin(service, state)
@@ -200,7 +200,7 @@ def longest_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["missing", "unreadable", "ended before"],
 )
-def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
+def test_repeated_conflicts_with_an_inactive_run_raise(run: Answer) -> None:
     service, state = streams([run], [page()], REFUSED), StoredState()
     with pytest.raises(RunConflictError) as caught:
         begin(service, state, replace(POLICY, lost_response_timeout=125))
@@ -217,8 +217,8 @@ def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
 
 @pytest.mark.usefixtures("longest_pauses")
 @pytest.mark.parametrize("earlier", [[], ["s1"]])
-def test_refusals_without_a_run_end(earlier: list[str]) -> None:
-    """A run that had ended before is not the reason."""
+def test_repeated_conflicts_without_a_run_raise(earlier: list[str]) -> None:
+    """An earlier ended run does not count as the cause of the refusal."""
     runs = page(*(run_of("orchestration", run_id, "COMPLETED", finished_at=LONG_AGO) for run_id in earlier))
     service = ModelService(orchestration_runs__list=[runs], orchestrations__request_run=[UNNAMED])
     with pytest.raises(RunConflictError) as caught:
@@ -226,22 +226,22 @@ def test_refusals_without_a_run_end(earlier: list[str]) -> None:
     assert str(caught.value).splitlines()[0] == (
         "orchestration orders: the service refused 7 requests for a run, but shows no run that is active."
     )
-    # The run in the way may have just ended: the second request follows at once.
+    # The conflicting run may have just ended, so the second request follows at once.
     assert service.now == BEGIN + 10 + 20 + 3 * 30
 
 
 @pytest.mark.usefixtures("longest_pauses")
 @pytest.mark.parametrize(("refusal", "pauses"), [(REFUSED, 125), (UNNAMED, 0)])
-def test_a_refusal_after_a_lost_response_means_the_own_run(refusal: ConflictError, pauses: float) -> None:
+def test_conflict_after_a_lost_response_attaches_to_the_own_run(refusal: ConflictError, pauses: float) -> None:
     service = streams([MISSING], [page()], TransportError("closed", sent=True), refusal)
-    # The policy applies to runs of others only.
+    # The policy applies only to runs that this task did not request.
     seen = begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
     assert (seen.reference.attached, seen.outcome, seen.reference.run_id) == (True, Outcome.SCHEDULED, None)
     # The search for the run of the lost request, and further requests.
     assert service.now == BEGIN + 120 + pauses
 
 
-def test_a_rejected_key_ends_the_start_at_once() -> None:
+def test_rejected_api_key_ends_the_start_at_once() -> None:
     service = streams([REJECTED], [page()], REFUSED)
     with pytest.raises(AuthenticationError):
         begin(service)
@@ -273,14 +273,14 @@ def test_a_rejected_start_undoes_the_full_refresh(
 
 
 @pytest.mark.parametrize(("ahead", "used"), [(-300.0, -300.0), (300.0, 300.0), (86_400.0, 0.0)])
-def test_records_have_the_time_of_the_service(ahead: float, used: float) -> None:
+def test_task_state_uses_the_clock_of_the_service(ahead: float, used: float) -> None:
     service, state = streams([MISSING], [page().with_time(BEGIN + ahead)]), StoredState()
     begin(service, state)
     record = stored(state)
     assert (record.intended_at, record.baseline.since) == (BEGIN + used, BEGIN + used)
 
 
-def test_a_refused_request_keeps_the_record_of_the_earlier_try() -> None:
+def test_refused_request_keeps_the_earlier_task_state() -> None:
     failed = stream_run("FAILED", "s1", finished_at="2026-01-01T00:01:00Z")
     service, state = streams([failed], [page()], REJECTED), started()
     with pytest.raises(AuthenticationError):
@@ -299,13 +299,13 @@ def test_an_absolute_status_url_is_read_at_once() -> None:
 
 
 @pytest.mark.parametrize("error", [MISSING, TransportError("closed", sent=True)])
-def test_a_status_url_without_an_answer_is_read_later(error: DatapipeError) -> None:
+def test_unreadable_status_url_is_read_later(error: DatapipeError) -> None:
     accepted = RunRequested(status_url="https://api.example.com/elt_stream_runs?starting_after=r0&limit=1")
     seen = begin(streams([MISSING], [page(), error], accepted))
     assert (seen.reference.status_url, seen.outcome) == (accepted.status_url, Outcome.SCHEDULED)
 
 
-def test_a_second_refusal_means_a_scheduled_run_of_another() -> None:
+def test_second_conflict_applies_if_running_to_an_unseen_run() -> None:
     service = streams([MISSING], [page()], UNNAMED)
     with pytest.raises(RunConflictError, match="if_running='fail'"):
         begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
@@ -316,7 +316,7 @@ A, B, C = (RunTarget(name, name) for name in "abc")
 
 
 def of_targets(runs: dict[str, Any]) -> Callable[[Request[Any]], Any]:
-    """Return an answer with the status of the requested run, or an error."""
+    """Return a function that answers with the status of the requested run, or raises an error."""
 
     def answer(request: Request[Any]) -> Any:
         run_id = request.path.rpartition("/")[2]
@@ -350,17 +350,19 @@ def of_targets(runs: dict[str, Any]) -> Callable[[Request[Any]], Any]:
 def test_runs_that_may_be_active_are_continued_first(
     known: tuple[RunTarget, ...], unknown: tuple[RunTarget, ...], runs: dict[str, Any], order: list[RunTarget]
 ) -> None:
-    service, records = streams([of_targets(runs)], [page()]), AirflowTaskState(started(known, unknown), 0)
-    assert run_blocking(resumable_first(KINDS["elt_stream"], [A, B, C], records), service.send, service.sleep) == order
+    service, task_state = streams([of_targets(runs)], [page()]), AirflowTaskState(started(known, unknown), 0)
+    assert (
+        run_blocking(resumable_first(KINDS["elt_stream"], [A, B, C], task_state), service.send, service.sleep) == order
+    )
     assert len(service.asked) == len(known)
 
 
-def test_a_failed_run_is_not_started_again_beside_the_limit() -> None:
+def test_restart_of_a_failed_run_respects_the_run_limit() -> None:
     service = streams([of_targets({"a": "FAILED", "b": "RUNNING", "c": "RUNNING"})], [page()])
-    records = AirflowTaskState(started((A, B, C)), 0)
-    queued = run_blocking(resumable_first(KINDS["elt_stream"], [A, B, C], records), service.send, service.sleep)
+    task_state = AirflowTaskState(started((A, B, C)), 0)
+    queued = run_blocking(resumable_first(KINDS["elt_stream"], [A, B, C], task_state), service.send, service.sleep)
     batch = Batch("elt_stream", queued=queued, at_a_time=2)
-    run_blocking(start_queued(batch, records, StartPolicy(), alone=False), service.send, service.sleep)
+    run_blocking(start_queued(batch, task_state, StartPolicy(), alone=False), service.send, service.sleep)
     assert [reference.run_id for reference in batch.waiting] == ["b1", "c1"]
     assert batch.queued == [A]
     assert REQUEST not in service.asked

@@ -1,4 +1,4 @@
-"""Runs whose course is drawn by hypothesis, and a service that shows them as of any time."""
+"""Runs drawn by hypothesis, and a service that shows their state at any time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Life:
 
 @dataclass(frozen=True)
 class Shown:
-    """An answer of :class:`World`, and the state in it: the run is absent, has ended, or, with neither, is active."""
+    """Answer of :class:`World` and its state: the run is absent, over, or (if neither is set) active."""
 
     answer: Any
     absent: bool = False
@@ -75,9 +75,9 @@ class Shown:
 
 class World:
     """
-    Service whose runs depend on the clock. It can answer as of any time, like a replica that lags.
+    Service whose runs depend on the clock. It can answer with an earlier state, like a lagging replica.
 
-    Before each run of a resource there was another one, which completed.
+    Each resource has an earlier, completed run.
 
     :param kind: name of the kind of run.
     """
@@ -109,7 +109,7 @@ class World:
         return request.path.rpartition("/")[2].partition("-")[0]
 
     def show(self, request: Request[Any], at: float) -> Shown:
-        """Answer as of a time."""
+        """Answer with the state at a time."""
         resource_id = self.resource_of(request)
         if self.kind == "transform":
             return self._transform(resource_id, at)
@@ -159,7 +159,7 @@ def lives(draw: st.DrawFn, kind: str, *, may_last: bool) -> Life:
     may_be_late, has_slices = kind in ("elt_stream", "reverse_etl"), kind == "elt_stream"
     ends_as = draw(st.sampled_from([end for end in ENDS[kind] if may_last or end != "never"]))
     return Life(
-        # Publishing a transform shows at once; the run of an orchestration is the response to its request.
+        # A publication is visible at once, and the request for an orchestration's run returns the run.
         appears=draw(st.sampled_from([0.0, 0.0, 12.0, 70.0])) if may_be_late else 0.0,
         slices=tuple(draw(st.lists(st.sampled_from([0.0, 3.0, 25.0, 60.0]), min_size=1, max_size=1 + 2 * has_slices))),
         gap=draw(st.sampled_from([0.0, 7.0, 30.0])),
@@ -176,8 +176,8 @@ class Part:
     One resource of the batch.
 
     :param life: course of its run.
-    :param place: where it begins: ``waiting``, ``blocked`` or ``queued``.
-    :param before: course of the run that hinders it.
+    :param place: initial list of the resource: ``waiting``, ``blocked`` or ``queued``.
+    :param before: course of the run that blocks it.
     """
 
     life: Life
@@ -200,10 +200,10 @@ class Setup:
 
 @st.composite
 def setups(draw: st.DrawFn) -> Setup:
-    # Query previews have no history to lag or to vanish from: their waits are in tests/contract/test_query.py.
+    # Query previews have no run history. tests/contract/test_query.py tests their waits.
     kind = draw(st.sampled_from(list(ENDS)))
     deadline = draw(st.sampled_from([None, None, 0.0, 35.0, 100.0, 400.0, 1000.0]))
-    # Without a deadline, the wait for a run that never ends would never end.
+    # The wait for a run that never ends needs a deadline.
     life = lives(kind, may_last=deadline is not None)
     # Only runs of these kinds have conflicts.
     places = ["waiting", "waiting", "queued"] + ["blocked"] * (kind in ("elt_stream", "reverse_etl"))

@@ -1,4 +1,4 @@
-"""Retries of webhook batches, and the state that a retry reads, with a service that fails in each way at each batch."""
+"""Delivery of webhook batches, its task state and its retries, with a service that fails in all ways."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ NEVER = RetryPolicy(budget=0)
 
 
 class Killed(BaseException):
-    """The worker's process ends."""
+    """End of the worker's process."""
 
 
-#: What can become of a request: whether it is carried out, and how that looks from here.
-WAYS: dict[str, tuple[bool, BaseException | None]] = {
+#: Fates of a request: whether the service executes it, and the error that the client gets.
+FATES: dict[str, tuple[bool, BaseException | None]] = {
     "accepted": (True, None),
     "refused": (False, InvalidRequestError("no", status=400)),
     "not now": (False, RateLimitError("later", status=429)),
@@ -61,23 +61,23 @@ WAYS: dict[str, tuple[bool, BaseException | None]] = {
 
 class Service:
     """
-    Takes records, or not.
+    Service that accepts or refuses records.
 
-    :param script: what becomes of each request; those after them are accepted.
+    :param script: fates of the requests. Further requests are accepted.
     """
 
     def __init__(self, *script: str) -> None:
         self._script = list(script)
-        self.there: list[dict[str, Any]] = []
+        self.stored: list[dict[str, Any]] = []
         self.requests = 0
 
     def post(self, body: bytes) -> int:
         self.requests += 1
-        carried_out, error = WAYS[self._script.pop(0) if self._script else "accepted"]
+        is_executed, error = FATES[self._script.pop(0) if self._script else "accepted"]
         found = json.loads(body)
         records = found if isinstance(found, list) else [found]
-        if carried_out:
-            self.there += records
+        if is_executed:
+            self.stored += records
         if error is not None:
             raise error
         return len(records)
@@ -99,7 +99,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 def delivery(
     service: Service,
-    notes: TaskState,
+    task_state: TaskState,
     records: list[Any] | Callable[[], Generator[Record]],
     *,
     count: int = 3,
@@ -107,20 +107,20 @@ def delivery(
     warn: Callable[[str], None] = lambda _: None,
 ) -> Delivery:
     source = records if callable(records) else partial(sources.given, records)
-    return Delivery(source, Limits(count, 1000), Sending(service.post, retry, warn), notes)
+    return Delivery(source, Limits(count, 1000), Sending(service.post, retry, warn), task_state)
 
 
-def attempt(service: Service, notes: TaskState, records: list[Any], **options: Any) -> IngestResult:
-    made = delivery(service, notes, records, **options)
+def attempt(service: Service, task_state: TaskState, records: list[Any], **options: Any) -> IngestResult:
+    made = delivery(service, task_state, records, **options)
     made.resume()
     return made.run(lambda _: None)
 
 
 def ids(service: Service) -> list[int]:
-    return [record["id"] for record in service.there]
+    return [record["id"] for record in service.stored]
 
 
-def test_all_is_accepted_at_once() -> None:
+def test_all_batches_are_accepted_at_once() -> None:
     service, store = Service(), Store()
     result = attempt(service, AirflowTaskState(store, 1), rows(7))
     assert ids(service) == list(range(7))
@@ -139,12 +139,12 @@ def test_all_is_accepted_at_once() -> None:
         (3, 3, 3, 1),
         (6, 1, 1, 1),
     ]
-    # One for each answer, and one before the first and after the last.
+    # One write per answer, one before the first and one after the last.
     assert store.writes == 5
 
 
 @pytest.mark.parametrize(
-    ("way", "twice", "there"),
+    ("fate", "twice", "stored"),
     [
         ("not now", 0, 1),
         ("no connection", 0, 1),
@@ -154,35 +154,35 @@ def test_all_is_accepted_at_once() -> None:
         ("failed after", 3, 2),
     ],
 )
-def test_temporary_refusals_are_repeated_and_duplicates_counted(way: str, twice: int, there: int) -> None:
-    service, said = Service("accepted", way, way), list[str]()
-    result = attempt(service, NoTaskState(), rows(7), warn=said.append)
+def test_temporary_errors_are_retried_and_duplicates_counted(fate: str, twice: int, stored: int) -> None:
+    service, warnings = Service("accepted", fate, fate), list[str]()
+    result = attempt(service, NoTaskState(), rows(7), warn=warnings.append)
     found = Counter(ids(service))
     assert set(found) == set(range(7))
-    # Two attempts of three were like this.
-    assert [found[number] for number in (0, 3, 6)] == [1, 1 + 2 * (there - 1), 1]
+    # Two of three attempts had this fate.
+    assert [found[number] for number in (0, 3, 6)] == [1, 1 + 2 * (stored - 1), 1]
     assert result["maybe_twice"] == twice
     assert [each["attempts"] for each in result["results"]] == [1, 3, 1]
     assert [each["maybe_twice"] for each in result["results"]] == [0, twice, 0]
-    assert len(said) == 1
-    assert "Trying again for up to 60 s." in said[0]
+    assert len(warnings) == 1
+    assert "Trying again for up to 60 s." in warnings[0]
 
 
 @pytest.mark.parametrize(
-    ("way", "retry", "doubtful"), [("refused", FAST, 0), ("not possible", FAST, 3), ("not now", NEVER, 0)]
+    ("fate", "retry", "doubtful"), [("refused", FAST, 0), ("not possible", FAST, 3), ("not now", NEVER, 0)]
 )
-def test_what_does_not_pass_ends_the_task_at_once(way: str, retry: RetryPolicy, doubtful: int) -> None:
-    service = Service("accepted", way)
+def test_permanent_error_fails_the_task_at_once(fate: str, retry: RetryPolicy, doubtful: int) -> None:
+    service = Service("accepted", fate)
     with pytest.raises(IngestError) as failed:
         attempt(service, NoTaskState(), rows(7), retry=retry)
     assert service.requests == 2
     assert failed.value.result["records"] == 3
-    assert "Accepted are the first 3 records, in 1 batches. The next one is record 3." in str(failed.value)
-    assert (f"The {doubtful} after them may have arrived" in str(failed.value)) == bool(doubtful)
+    assert "The first 3 records were accepted, in 1 batches. The next record is record 3." in str(failed.value)
+    assert (f"The {doubtful} records after them may have been accepted" in str(failed.value)) == bool(doubtful)
     assert isinstance(failed.value.__cause__, DatapipeError)
 
 
-def test_a_retry_goes_on_where_the_first_try_stopped() -> None:
+def test_retry_continues_after_the_accepted_records() -> None:
     service, store = Service("accepted", "refused"), Store()
     with pytest.raises(IngestError):
         attempt(service, AirflowTaskState(store, 1), rows(7))
@@ -193,7 +193,7 @@ def test_a_retry_goes_on_where_the_first_try_stopped() -> None:
     assert result["maybe_twice"] == 0
 
 
-def test_only_unaccepted_records_may_be_corrected() -> None:
+def test_retry_may_change_only_unaccepted_records() -> None:
     broken = [*rows(5), {"id": float("nan")}]
     store, service = Store(), Service()
     with pytest.raises(IngestError, match="record 5: id: NaN"):
@@ -207,7 +207,7 @@ def test_only_unaccepted_records_may_be_corrected() -> None:
     assert ids(service) == list(range(8))
 
 
-def test_another_source_may_be_begun_anew() -> None:
+def test_restart_delivers_another_source() -> None:
     store, service = Store(), Service("accepted", "refused")
     with pytest.raises(IngestError):
         attempt(service, AirflowTaskState(store, 1), rows(7))
@@ -221,18 +221,18 @@ def test_another_source_may_be_begun_anew() -> None:
     assert ids(service) == [0, 1, 2, 9]
 
 
-def test_a_success_is_kept_for_its_own_life_only() -> None:
+def test_successful_delivery_is_repeated_only_if_cleared() -> None:
     store, service = Store(), Service()
     attempt(service, AirflowTaskState(store, 1), rows(4))
-    # Killed before Airflow heard of it.
+    # Retry of a task that was killed before it reported its success.
     again = attempt(service, AirflowTaskState(store, 1), rows(4))
     assert (again["records"], again["results"], service.requests) == (4, [], 2)
-    # Cleared by a person.
+    # Execution of a cleared task.
     attempt(service, AirflowTaskState(store, 3), rows(4))
     assert service.requests == 4
 
 
-def test_without_task_state_it_begins_anew() -> None:
+def test_retry_without_task_state_starts_from_the_beginning() -> None:
     service = Service("accepted", "refused")
     with pytest.raises(IngestError):
         attempt(service, NoTaskState(), rows(7))
@@ -240,13 +240,13 @@ def test_without_task_state_it_begins_anew() -> None:
     assert Counter(ids(service))[0] == 2
 
 
-def test_nothing_to_send() -> None:
+def test_empty_source_sends_no_request() -> None:
     service, store = Service(), Store()
     result = attempt(service, AirflowTaskState(store, 1), [])
     assert (result["records"], result["results"], service.requests, store.writes) == (0, [], 0, 0)
 
 
-def test_what_the_service_does_not_count_is_not_made_up() -> None:
+def test_missing_row_count_of_the_service_stays_none() -> None:
     made = Delivery(
         partial(sources.given, rows(2)), Limits(1, 100), Sending(lambda _: None, FAST, print), NoTaskState()
     )
@@ -263,13 +263,13 @@ def test_the_result_of_many_batches_is_bounded() -> None:
 
 @settings(max_examples=scaled(300))
 @given(
-    st.lists(st.lists(st.sampled_from(sorted(WAYS)), max_size=6), min_size=1, max_size=4),
+    st.lists(st.lists(st.sampled_from(sorted(FATES)), max_size=6), min_size=1, max_size=4),
     st.lists(st.integers(1, 4), min_size=1),
     st.integers(0, 9),
 )
 def test_no_record_is_lost_and_duplicates_are_counted(tries: list[list[str]], counts: list[int], total: int) -> None:
-    """Whatever happens to each request of each try, with batches of another size each time."""
-    store, records, there = Store(), rows(total), Counter[int]()
+    """Random fates of all requests in all tries, with another batch size in each try."""
+    store, records, stored = Store(), rows(total), Counter[int]()
     result: IngestResult | None = None
     for number, script in enumerate([*tries, []]):
         service = Service(*script)
@@ -277,13 +277,13 @@ def test_no_record_is_lost_and_duplicates_are_counted(tries: list[list[str]], co
             result = attempt(service, AirflowTaskState(store, 1), records, count=counts[number % len(counts)])
         except (IngestError, Killed):
             result = None
-        there.update(ids(service))
+        stored.update(ids(service))
         if result is not None:
             break
-    assert result is not None, "the last try meets no failure"
+    assert result is not None, "the last try has no failure"
     assert result["records"] == total
-    assert set(there) == set(range(total))
-    twice = [record for record, times in there.items() if times > 1]
+    assert set(stored) == set(range(total))
+    twice = [record for record, times in stored.items() if times > 1]
     assert len(twice) <= result["maybe_twice"]
-    if all(way in ("accepted", "refused", "not now", "no connection") for script in tries for way in script):
+    if all(fate in ("accepted", "refused", "not now", "no connection") for script in tries for fate in script):
         assert (twice, result["maybe_twice"]) == ([], 0)

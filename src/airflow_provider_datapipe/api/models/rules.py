@@ -24,7 +24,7 @@ def refuse_null(value: object) -> object:
     :raises ValueError: if the value is null.
     """
     if value is None:
-        raise ValueError("must have a value where it is given")
+        raise ValueError("must not be null")
     return value
 
 
@@ -41,14 +41,14 @@ def check_cron(expression: str) -> str:
     parts = expression.split()
     # croniter also accepts six fields and names such as @daily; the service does not.
     if len(parts) != len(_CRON_FIELDS):
-        raise ValueError(f"{expression[:100]!r} is no cron expression: give five fields, {', '.join(_CRON_FIELDS)}")
+        raise ValueError(f"{expression[:100]!r} is not a cron expression: set five fields, {', '.join(_CRON_FIELDS)}")
     for position, (name, part) in enumerate(zip(_CRON_FIELDS, parts, strict=True)):
         alone = ["*"] * len(parts)
         alone[position] = part
         if not croniter.is_valid(" ".join(alone)):
-            raise ValueError(f"{part[:100]!r} is no {name} of a cron expression")
+            raise ValueError(f"{part[:100]!r} is not a valid {name} of a cron expression")
     if not croniter.is_valid(expression):
-        raise ValueError(f"{expression[:100]!r} is no cron expression")
+        raise ValueError(f"{expression[:100]!r} is not a valid cron expression")
     return expression
 
 
@@ -101,7 +101,7 @@ def parse_object(value: object) -> object:
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
-        raise ValueError("must hold only what JSON can: text, numbers, true, false, null, lists and objects") from None
+        raise ValueError("must contain only JSON values: text, numbers, true, false, null, lists and objects") from None
 
 
 #: Optional field that must not be null; None if omitted.

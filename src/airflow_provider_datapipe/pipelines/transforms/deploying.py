@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.errors import DatapipeError, in_one_line
-from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
+from airflow_provider_datapipe.pipelines.plan import Report, ReportItem, Result
 from airflow_provider_datapipe.resources.transform_bulk import (
     ItemResult,
     begin,
-    cut_short,
+    complete_results,
     go_on,
     is_anything_changed,
 )
@@ -66,7 +66,7 @@ async def deploy_transforms(
             records=records,
             folder_path=folder_path,
             delete_orphans=delete_orphans,
-            so_far=items,
+            results=items,
             resend=resend,
         )
         items = batch.note["items"]
@@ -83,17 +83,17 @@ async def deploy_transforms(
     except DatapipeError as error:
         if batch is None and not is_anything_changed(items):
             raise
-        cut_short(items, desired, batch, publish=publish)
-        return report_of(items, f"The deployment came to no end: {in_one_line(error)}")
+        complete_results(items, desired, batch, publish=publish)
+        return report_of(items, f"The deployment was aborted: {in_one_line(error)}")
     return report_of(items, *batch.note["warnings"])
 
 
 def report_of(items: Mapping[str, ItemResult], *warnings: str) -> Report:
     """Return the results of transforms as a report."""
-    done = []
+    report_items = []
     for path, item in items.items():
         outcome = Result(item["result"])
         if outcome is Result.UNCHANGED and item["published"]:
             outcome = Result.PUBLISHED
-        done.append(Done(KIND, path, outcome, item["error"]))
-    return Report(tuple(done), warnings)
+        report_items.append(ReportItem(KIND, path, outcome, item["error"]))
+    return Report(tuple(report_items), warnings)

@@ -1,5 +1,5 @@
 """
-Detection of tables that SQL names directly although references to them exist. Such reads are no dependencies.
+Detection of tables that SQL names directly although references to them exist. Such reads are not dependencies.
 
 The position of a name in SQL determines whether it is a table, so this needs a parser: the extra ``sql``.
 """

@@ -68,7 +68,7 @@ def parse_files(texts: Mapping[str, str]) -> list[SqlFile]:
     return files
 
 
-def wanted(
+def desired_from_files(
     files: Sequence[SqlFile],
     *,
     folder_path: str = "",
@@ -86,18 +86,18 @@ def wanted(
     """
     found: dict[str, tuple[DesiredTransform, str]] = {}
     for file in files:
-        one = _wanted(file, folder_path, materialization, render)
+        one = _desired_from_file(file, folder_path, materialization, render)
         if one.path in found:
             raise TransformFileError(
-                f"{file.path} and {found[one.path][1]} both stand for the transform {one.path!r}: take one away."
+                f"{file.path} and {found[one.path][1]} both define the transform {one.path!r}: remove one of them."
             )
         if not one.sql_template.strip():
-            raise TransformFileError(f"{file.path}: there is no SQL in it.")
+            raise TransformFileError(f"{file.path}: the file contains no SQL.")
         found[one.path] = one, file.path
     return [one for one, _ in found.values()]
 
 
-def _wanted(
+def _desired_from_file(
     file: SqlFile, folder_path: str, materialization: str | None, render: Callable[[str, str], str]
 ) -> DesiredTransform:
     front = file.front
@@ -147,7 +147,7 @@ def path_for(folder: str, name: str, taken: Iterable[str]) -> str:
         number += 1
 
 
-def says(path: str, folder: str, name: str) -> bool:
+def path_matches(path: str, folder: str, name: str) -> bool:
     """Return True if the path of a file alone determines folder and name of the transform."""
     place = PurePosixPath(path)
     parent = place.parent.as_posix()

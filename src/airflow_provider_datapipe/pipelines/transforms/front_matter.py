@@ -43,7 +43,7 @@ def _not_empty(value: str) -> str:
 
 def _name(value: str) -> str:
     if "/" in value:
-        raise ValueError("must have no slash in it: that is for folder")
+        raise ValueError("must not contain a slash: use folder instead")
     return _not_empty(value)
 
 
@@ -127,13 +127,13 @@ class FrontMatter(_Strict):
         # Null is ambiguous: it could mean "none" or "unchanged".
         empty = [str(key) for key, each in value.items() if each is None] if isinstance(value, dict) else []
         if empty:
-            raise ValueError(f"has no value for {', '.join(empty)}: give one, or leave the key out")
+            raise ValueError(f"has no value for {', '.join(empty)}: set one, or omit the key")
         return value
 
     @model_validator(mode="after")
     def _can_be(self) -> Self:
         if self.orchestration is not None and self.orchestration_id is not None:
-            raise ValueError("says both orchestration and orchestration_id: say one")
+            raise ValueError("sets both orchestration and orchestration_id: set only one")
         return self
 
 
@@ -175,12 +175,12 @@ def parse(text: str, path: str) -> SqlFile:
             return SqlFile(path, front, "\n".join(lines[number:]), given, f"{block}\n")
         if not line.startswith(_COMMENT):
             raise TransformFileError(
-                f"{path}, line {number}: the front matter that begins in line 1 has no end: close it with {MARK!r} "
+                f"{path}, line {number}: the front matter that begins in line 1 is not closed: add {MARK!r} "
                 f"before this line."
             )
         # With its line end, which the last line of a block scalar also needs.
         content.append(line.removeprefix(_COMMENT).removeprefix(" ").removesuffix("\r") + "\n")
-    raise TransformFileError(f"{path}, line 1: this front matter has no end: close it with {MARK!r}.")
+    raise TransformFileError(f"{path}, line 1: the front matter is not closed: add {MARK!r}.")
 
 
 def render(given: Mapping[str, Any]) -> str:
@@ -207,9 +207,9 @@ def _reported(error: Mapping[str, Any]) -> str:
     kind = error["type"]
     if kind == "extra_forbidden":
         known = FrontMatter if len(error["loc"]) == 1 else Check
-        return f"is not known: there are {', '.join(known.model_fields)}"
+        return f"is not a known key: use {', '.join(known.model_fields)}"
     if kind == "model_type":
-        return "must be SQL, or a mapping of what is checked"
+        return "must be SQL, or a mapping such as 'unique: id'"
     if kind == "string_type":
         return f"must be text, not {error['input']!r}: put it in quotes"
     message = str(error["msg"]).removeprefix("Value error, ")
@@ -228,7 +228,7 @@ class _Document(YamlReader):
         self._path = path
         content = self.read(text)
         if not isinstance(content, dict | None):
-            raise self._error(1, "front matter is a mapping, such as 'materialization: table'")
+            raise self._error(1, "front matter must be a mapping, such as 'materialization: table'")
         self.content: dict[str, Any] = content or {}
 
     def line(self, place: Sequence[Any]) -> int:

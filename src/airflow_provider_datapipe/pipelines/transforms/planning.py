@@ -15,7 +15,7 @@ from airflow_provider_datapipe.pipelines.transforms.direct_names import named_di
 from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
 from airflow_provider_datapipe.resources.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
 from airflow_provider_datapipe.resources.differences import FieldChange
-from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, leading_to, reads
+from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, reads, tag_resolver
 from airflow_provider_datapipe.resources.transform_orphans import desired_like
 from airflow_provider_datapipe.resources.transform_state import (
     Orchestrations,
@@ -46,51 +46,53 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CurrentTransforms:
     """
     State of the service.
 
-    :param there: its transforms, by folder and name.
+    :param by_path: its transforms, by folder and name.
     :param orchestrations: its orchestrations.
-    :param places: table names in the warehouse by the tags that refer to them.
-    :param raw: the tags that do not belong to transforms.
+    :param table_names: table names in the warehouse by the tags that refer to them.
+    :param raw_tags: the tags that do not belong to transforms.
     """
 
-    there: Mapping[str, Sequence[Transform]]
+    by_path: Mapping[str, Sequence[Transform]]
     orchestrations: Orchestrations
-    places: Mapping[str, str]
-    raw: frozenset[str]
+    table_names: Mapping[str, str]
+    raw_tags: frozenset[str]
 
     def orchestration_of(self, transform: Transform) -> str:
         """Return the name of a transform's orchestration; its ID if the name is ambiguous."""
-        return self.called(transform.orchestration_workflow_id or "")
+        return self.orchestration_name(transform.orchestration_workflow_id or "")
 
-    def called(self, orchestration_id: str) -> str:
+    def orchestration_name(self, orchestration_id: str) -> str:
         """Return the name of an orchestration; its ID if the name is ambiguous."""
         if not orchestration_id:
             return NO_ORCHESTRATION
         return self.orchestrations.name_of(orchestration_id) or orchestration_id
 
 
-async def held() -> Held:
+async def read_current_transforms() -> CurrentTransforms:
     """Read the state of the service."""
-    there = await all_by_path()
+    by_path = await all_by_path()
     known = await list_all(orchestrations.list_())
     available = (await send(transforms.available_references())).data
     raw = frozenset(each.tag for each in available if each.type == ReferenceType.RAW_VIEW)
-    return Held(there, Orchestrations(known), {each.tag: each.dw_item_id for each in available}, raw)
+    return CurrentTransforms(by_path, Orchestrations(known), {each.tag: each.dw_item_id for each in available}, raw)
 
 
-def what_is_due(service: Runner, wanted: Mapping[str, bool], there: Mapping[str, Transform]) -> dict[str, Due]:
+def due_steps(service: Runner, changed: Mapping[str, bool], existing: Mapping[str, Transform]) -> dict[str, Due]:
     """
     Return the next step that is necessary to build the current definition of each transform.
 
     :param service: runner of the requests, at most one for each transform.
-    :param wanted: True for transforms whose definition is changed, by path.
-    :param there: the current transforms.
+    :param changed: True for transforms whose definition will change, by path.
+    :param existing: the current transforms.
     """
-    due = service.run_concurrently([due_of(there[key], is_changed=changed) for key, changed in wanted.items()])
-    return dict(zip(wanted, due, strict=True))
+    due = service.run_concurrently(
+        [due_of(existing[key], is_changed=is_changed) for key, is_changed in changed.items()]
+    )
+    return dict(zip(changed, due, strict=True))
 
 
 def plan_transforms(
@@ -114,55 +116,55 @@ def plan_transforms(
         exist.
     :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
-    now = service.run(held())
-    read = reads(desired, now.raw)
+    current = service.run(read_current_transforms())
+    read = reads(desired, current.raw_tags)
     order = build_order(desired, read)
     by_path = {each.path: each for each in desired}
-    there = {each.path: _only(each, now) for each in desired if each.path in now.there}
-    differing = {key: differences(by_path[key], one) for key, one in there.items()}
-    asked = {key: bool(BUILT_FROM & differing[key].keys()) for key in there if by_path[key].publish}
-    due = what_is_due(service, asked, there)
+    existing = {each.path: _only(each, current) for each in desired if each.path in current.by_path}
+    differing = {key: differences(by_path[key], one) for key, one in existing.items()}
+    changed = {key: bool(BUILT_FROM & differing[key].keys()) for key in existing if by_path[key].publish}
+    due = due_steps(service, changed, existing)
     warnings: list[str] = []
     unknown: list[str] = []
     items = []
     for key in (key for level in order for key in level):
-        found = _Found(there.get(key), differing.get(key, {}), due.get(key, Due.NOTHING))
-        settings = _settings(by_path[key], found, now, resend=resend)
+        found = _Comparison(existing.get(key), differing.get(key, {}), due.get(key, Due.NOTHING))
+        settings = _settings(by_path[key], found, current, resend=resend)
         if settings.is_unknown:
             unknown.append(key)
-        items.append(_item(by_path[key], found, settings, now, warnings))
+        items.append(_item(by_path[key], found, settings, current, warnings))
     if unknown:
         warnings.append(not_compared(CRON_EXPRESSION, unknown, SET_CRON))
-    warnings += [*_leading_nowhere(desired, now), *_by_name(desired, now)]
-    orphans = orphans_of(desired, now.there, folder_path)
+    warnings += [*_unknown_reference_warnings(desired, current), *_direct_name_warnings(desired, current)]
+    orphans = orphans_of(desired, current.by_path, folder_path)
     action = Action.DELETE if delete_orphans else Action.NONE
     # The plan does not show the order of deletion.
     items += [Item(KIND, path_in_service(each), action, orphan=True) for each in orphans]
     if delete_orphans:
-        warnings += _still_read(desired, orphans, now)
+        warnings += _orphan_reader_warnings(desired, orphans, current)
     return Plan(tuple(items), tuple(warnings))
 
 
-def why_due(transform: Transform) -> str:
+def due_reason(transform: Transform) -> str:
     """Return the reason why the current definition is not built."""
     if transform.status != TransformStatus.PUBLISHED:
         return "it is a draft"
     outcome = KINDS[KIND].read(RunRef(KIND, transform.id, transform.name), transform).outcome
     if outcome is Outcome.FAILED:
         return "its last build failed"
-    return "what was published is an earlier definition"
+    return "an earlier version is published"
 
 
-def _only(wanted: DesiredTransform, now: Held) -> Transform:
-    found = now.there[wanted.path]
+def _only(desired: DesiredTransform, current: CurrentTransforms) -> Transform:
+    found = current.by_path[desired.path]
     if len(found) > 1:
         ids = ", ".join(sorted(each.id for each in found))
-        raise AmbiguousNameError(f"There is more than one transform {wanted.path!r}: {ids}. Delete all but one.")
+        raise AmbiguousNameError(f"There is more than one transform {desired.path!r}: {ids}. Delete all but one.")
     return found[0]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Comparison:
     """An existing transform, the fields that differ, and the next step of its build."""
 
     transform: Transform | None
@@ -170,90 +172,97 @@ class _Found:
     due: Due
 
 
-def _settings(wanted: DesiredTransform, found: _Found, now: Held, *, resend: bool) -> Settings:
+def _settings(desired: DesiredTransform, found: _Comparison, current: CurrentTransforms, *, resend: bool) -> Settings:
     return settings_of(
-        wanted,
+        desired,
         found.transform,
-        now.orchestrations.id_of(wanted.orchestration),
-        builds=wanted.publish,
+        current.orchestrations.id_of(desired.orchestration),
+        builds=desired.publish,
         sends_unknown=resend or bool(found.differing) or found.due is Due.PUBLICATION,
     )
 
 
-def _item(wanted: DesiredTransform, found: _Found, settings: Settings, now: Held, warnings: list[str]) -> Item:
-    there, differing, due = found.transform, found.differing, found.due
+def _item(
+    desired: DesiredTransform, found: _Comparison, settings: Settings, current: CurrentTransforms, warnings: list[str]
+) -> Item:
+    existing, differing, due = found.transform, found.differing, found.due
     if not settings.is_empty and not settings.can_be_had:
         warnings.append(
-            f"{wanted.path}: a draft has no schedule and no orchestration, and the file says publish: false."
+            f"{desired.path}: drafts can't have a schedule or an orchestration, and the file sets publish: false."
         )
-    kind = wanted.materialization or (Materialization.VIEW if there is None else there.materialization)
+    kind = desired.materialization or (Materialization.VIEW if existing is None else existing.materialization)
     if settings.can_be_had and settings.schedule not in (None, NO_SCHEDULE) and kind == Materialization.VIEW:
-        warnings.append(f"{wanted.path}: only tables have a schedule, and this is a view, which will be refused.")
-    changes = _changes(wanted, there, differing)
+        warnings.append(
+            f"{desired.path}: only tables can have a schedule, and this is a view: the service will reject it."
+        )
+    changes = _changes(desired, existing, differing)
     if settings.can_be_had and settings.schedule is not None:
-        shown = None if there is None else schedule_of_transform(there) or NO_SCHEDULE
+        shown = None if existing is None else schedule_of_transform(existing) or NO_SCHEDULE
         old = NOT_SHOWN if shown is UNKNOWN else shown
         changes.append(FieldChange("schedule", old, settings.schedule))
     if settings.can_be_had and settings.orchestration_id is not None:
-        old = None if there is None else now.orchestration_of(there)
-        changes.append(FieldChange("orchestration", old, now.called(settings.orchestration_id)))
-    if there is None:
-        reason = "" if wanted.publish else "as a draft"
-        whole = differing_lines("", wanted.sql_template.strip())
-        return Item(KIND, wanted.path, Action.CREATE, tuple(changes), whole, reason)
+        old = None if existing is None else current.orchestration_of(existing)
+        changes.append(FieldChange("orchestration", old, current.orchestration_name(settings.orchestration_id)))
+    if existing is None:
+        reason = "" if desired.publish else "as a draft"
+        whole = differing_lines("", desired.sql_template.strip())
+        return Item(KIND, desired.path, Action.CREATE, tuple(changes), whole, reason)
     diff: tuple[str, ...] = ()
     if "sql_template" in differing:
-        diff = differing_lines(there.sql_template.strip(), wanted.sql_template.strip())
+        diff = differing_lines(existing.sql_template.strip(), desired.sql_template.strip())
     if changes or diff:
         is_rebuilt = bool(BUILT_FROM & differing.keys())
-        reason = "and not publish" if is_rebuilt and not wanted.publish else ""
+        reason = "and not publish" if is_rebuilt and not desired.publish else ""
         if due is Due.PUBLICATION and not is_rebuilt:
-            reason = f"and publish: {why_due(there)}"
-        return Item(KIND, wanted.path, Action.UPDATE, tuple(changes), diff, reason)
+            reason = f"and publish: {due_reason(existing)}"
+        return Item(KIND, desired.path, Action.UPDATE, tuple(changes), diff, reason)
     if due is Due.PUBLICATION:
-        return Item(KIND, wanted.path, Action.PUBLISH, reason=why_due(there))
-    return Item(KIND, wanted.path, Action.NONE, reason="it is being built" if due is Due.PATIENCE else "")
+        return Item(KIND, desired.path, Action.PUBLISH, reason=due_reason(existing))
+    return Item(KIND, desired.path, Action.NONE, reason="it is being built" if due is Due.PATIENCE else "")
 
 
-def _changes(wanted: DesiredTransform, there: Transform | None, differing: Mapping[str, Any]) -> list[FieldChange]:
-    if there is None:
-        given = (("materialization", wanted.materialization), ("documentation", wanted.documentation or None))
+def _changes(desired: DesiredTransform, existing: Transform | None, differing: Mapping[str, Any]) -> list[FieldChange]:
+    if existing is None:
+        given = (("materialization", desired.materialization), ("documentation", desired.documentation or None))
         return [FieldChange(name, None, value) for name, value in given if value is not None]
-    old = {"materialization": str(there.materialization), "documentation": there.documentation or ""}
+    old = {"materialization": str(existing.materialization), "documentation": existing.documentation or ""}
     return [FieldChange(name, old[name], differing[name]) for name in old if name in differing]
 
 
-def _leading_nowhere(desired: Sequence[DesiredTransform], now: Held) -> list[str]:
+def _unknown_reference_warnings(desired: Sequence[DesiredTransform], current: CurrentTransforms) -> list[str]:
     """Return warnings about references that neither the service nor the files define."""
     drafts = {each.path for each in desired if not each.publish}
-    transform_of = leading_to(desired, now.raw)
+    transform_of = tag_resolver(desired, current.raw_tags)
     warnings = []
     for each in desired:
         for tag in tags(each.sql_template) if each.publish else ():
-            other = None if tag in now.places else transform_of(tag)
+            other = None if tag in current.table_names else transform_of(tag)
             if other in drafts:
-                warnings.append(f"{each.path} reads {other}, whose file says publish: false.")
-            elif other is None and tag not in now.places:
-                warnings.append(f"{each.path} names {{{{{tag}}}}}, which is neither in the service nor in the files.")
+                warnings.append(f"{each.path} reads {other}, whose file sets publish: false.")
+            elif other is None and tag not in current.table_names:
+                warnings.append(f"{each.path} refers to {{{{{tag}}}}}, which neither the service nor the files define.")
     return warnings
 
 
-def _by_name(desired: Sequence[DesiredTransform], now: Held) -> list[str]:
+def _direct_name_warnings(desired: Sequence[DesiredTransform], current: CurrentTransforms) -> list[str]:
     """Return warnings about tables that SQL names directly although references to them exist."""
-    by_place = {place: tag for tag, place in now.places.items()}
+    tags_by_table = {place: tag for tag, place in current.table_names.items()}
     return [
-        f"{each.path} reads {now.places[tag]} without a reference, so it does not wait for it: write {{{{{tag}}}}}."
+        f"{each.path} reads {current.table_names[tag]} without a reference, so deployments do not "
+        f"wait for it: write {{{{{tag}}}}}."
         for each in desired
-        for tag in named_directly(each.sql_template, by_place)
+        for tag in named_directly(each.sql_template, tags_by_table)
     ]
 
 
-def _still_read(desired: Sequence[DesiredTransform], orphans: Sequence[Transform], now: Held) -> list[str]:
-    gone = [desired_like(each) for each in orphans]
-    paths = {each.path for each in gone}
-    read = reads([*gone, *desired], now.raw)
+def _orphan_reader_warnings(
+    desired: Sequence[DesiredTransform], orphans: Sequence[Transform], current: CurrentTransforms
+) -> list[str]:
+    deleted = [desired_like(each) for each in orphans]
+    paths = {each.path for each in deleted}
+    read = reads([*deleted, *desired], current.raw_tags)
     return [
-        f"{each.path} reads {other}, which would not be deleted therefore."
+        f"{each.path} reads {other}, so {other} will not be deleted."
         for each in desired
         for other in read[each.path]
         if other in paths

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_datapipe.api.endpoints import elt_syncs as endpoints
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.pipelines.workspace.models import day_text
-from airflow_provider_datapipe.pipelines.workspace.units import check_possible, done
+from airflow_provider_datapipe.pipelines.workspace.units import check_possible, succeeded
 from airflow_provider_datapipe.resources import elt_syncs
 from airflow_provider_datapipe.resources.comparable import schedule_of_sync
 from airflow_provider_datapipe.resources.differences import Differences
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
-    from airflow_provider_datapipe.pipelines.plan import Done, Item
+    from airflow_provider_datapipe.pipelines.plan import Item, ReportItem
     from airflow_provider_datapipe.pipelines.workspace.models import EltSyncEntry
-    from airflow_provider_datapipe.pipelines.workspace.units import Applying, Attached, Key, Work
+    from airflow_provider_datapipe.pipelines.workspace.units import ApplyState, Attached, Key, Work
 
-_FIXED = "it can't be changed once a sync is there"
+_FIXED = "it can't be changed after the sync is created"
 
 
 def compare(
-    entry: EltSyncEntry, held: EltSync, *, connection_id: str | None, orchestration: tuple[str | None, str | None]
+    entry: EltSyncEntry, current: EltSync, *, connection_id: str | None, orchestration: tuple[str | None, str | None]
 ) -> Differences:
     """
     Compare an ELT sync.
@@ -33,23 +33,23 @@ def compare(
     :param orchestration: names of the current and the desired orchestration.
     """
     found = Differences()
-    found.refuse("connection", held.source_connection_id, connection_id, _FIXED)
-    if entry.says("destination_schema_name"):
-        found.refuse("destination_schema_name", held.destination_schema_name, entry.destination_schema_name, _FIXED)
-    if entry.says("sync_interval"):
+    found.refuse("connection", current.source_connection_id, connection_id, _FIXED)
+    if entry.is_set("destination_schema_name"):
+        found.refuse("destination_schema_name", current.destination_schema_name, entry.destination_schema_name, _FIXED)
+    if entry.is_set("sync_interval"):
         if entry.sync_interval is None:
-            found.refuse("sync_interval", held.sync_interval, None, "it can't be taken away: give another")
+            found.refuse("sync_interval", current.sync_interval, None, "it can't be removed: set another value")
         else:
-            found.compare_schedule("sync_interval", schedule_of_sync(held), entry.sync_interval)
-    if entry.says_orchestration:
+            found.compare_schedule("sync_interval", schedule_of_sync(current), entry.sync_interval)
+    if entry.sets_orchestration:
         found.compare("orchestration", *orchestration)
     if entry.start_date is not None:
-        shown = None if held.start_date is None else held.start_date.date()
+        shown = None if current.start_date is None else current.start_date.date()
         found.refuse("start_date", day_text(shown), day_text(entry.start_date), _FIXED)
     if entry.settings is not None:
-        found.compare_settings(held.config, entry.settings)
+        found.compare_settings(current.config, entry.settings)
     if entry.enabled is not None:
-        found.compare("enabled", held.enabled, entry.enabled)
+        found.compare("enabled", current.enabled, entry.enabled)
     return found
 
 
@@ -71,8 +71,8 @@ def change(
     :param attached: its orchestration.
     """
 
-    async def work(applying: Applying) -> Sequence[Done]:
-        orchestration_id = applying.id_of(attached.id, attached.key)
+    async def work(state: ApplyState) -> Sequence[ReportItem]:
+        orchestration_id = state.id_of(attached.id, attached.key)
         if known is None:
             made = await elt_syncs.create(
                 connection_id,
@@ -83,7 +83,7 @@ def change(
                 data_start_date=entry.start_date,
                 if_exists="keep",
             )
-            sync_id = applying.ids[key] = str(made["id"])
+            sync_id = state.ids[key] = str(made["id"])
             is_attached, is_switched = orchestration_id is not None, entry.enabled is False
         else:
             sync_id = known
@@ -97,6 +97,6 @@ def change(
         if is_switched:
             await send(endpoints.enable(sync_id) if entry.enabled else endpoints.disable(sync_id))
         check_possible(differences)
-        return [done(item)]
+        return [succeeded(item)]
 
     return work

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.endpoints import orchestrations as endpoints
-from airflow_provider_datapipe.pipelines.workspace.units import done
+from airflow_provider_datapipe.pipelines.workspace.units import succeeded
 from airflow_provider_datapipe.resources import orchestrations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_datapipe.api.request import Request
-    from airflow_provider_datapipe.pipelines.plan import Done, Item
+    from airflow_provider_datapipe.pipelines.plan import Item, ReportItem
     from airflow_provider_datapipe.pipelines.workspace.models import OrchestrationEntry
-    from airflow_provider_datapipe.pipelines.workspace.units import Applying, Key, Work
+    from airflow_provider_datapipe.pipelines.workspace.units import ApplyState, Key, Work
     from airflow_provider_datapipe.resources.differences import Differences
 
 #: Schedule for a deletion that affects no attached resources. The interface requires one.
@@ -28,13 +28,13 @@ def change(entry: OrchestrationEntry, item: Item, key: Key, *, known: str | None
     :param known: its ID; None to create it.
     """
 
-    async def work(applying: Applying) -> Sequence[Done]:
+    async def work(state: ApplyState) -> Sequence[ReportItem]:
         if known is None:
             made = await orchestrations.create(entry.name, entry.cron_schedule, "keep")
-            applying.ids[key] = str(made["id"])
+            state.ids[key] = str(made["id"])
         else:
             await orchestrations.send_differences(known, differences)
-        return [done(item)]
+        return [succeeded(item)]
 
     return work
 

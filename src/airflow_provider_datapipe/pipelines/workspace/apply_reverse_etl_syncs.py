@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.endpoints import reverse_etl_syncs as endpoints
 from airflow_provider_datapipe.flows import send
-from airflow_provider_datapipe.pipelines.workspace.units import check_possible, done
+from airflow_provider_datapipe.pipelines.workspace.units import check_possible, succeeded
 from airflow_provider_datapipe.resources import reverse_etl_syncs
 from airflow_provider_datapipe.resources.comparable import NOT_SHOWN, UNKNOWN, schedule_of_sync
 from airflow_provider_datapipe.resources.differences import Differences
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
-    from airflow_provider_datapipe.pipelines.plan import Done, Item
+    from airflow_provider_datapipe.pipelines.plan import Item, ReportItem
     from airflow_provider_datapipe.pipelines.workspace.models import ReverseEtlSyncEntry
-    from airflow_provider_datapipe.pipelines.workspace.units import Applying, Attached, Work
+    from airflow_provider_datapipe.pipelines.workspace.units import ApplyState, Attached, Work
 
-_FIXED = "it can't be changed once a sync is there"
+_FIXED = "it can't be changed after the sync is created"
 
 
 def compare(
     entry: ReverseEtlSyncEntry,
-    held: ReverseEtlSync,
+    current: ReverseEtlSync,
     *,
     source_id: str | None,
     connection_id: str | None,
@@ -39,27 +39,27 @@ def compare(
     :param orchestration: names of the current and the desired orchestration.
     """
     found = Differences()
-    known = {held.source_id, held.transform_id, f"raw.{held.source_id}"}
+    known = {current.source_id, current.transform_id, f"raw.{current.source_id}"}
     if source_id not in known:
-        found.refuse("source_id", held.source_id, source_id, _FIXED)
-    found.refuse("destination_connection", held.destination_connection_id, connection_id, _FIXED)
-    found.compare("object_type_id", held.object_type_id, entry.object_type_id)
+        found.refuse("source_id", current.source_id, source_id, _FIXED)
+    found.refuse("destination_connection", current.destination_connection_id, connection_id, _FIXED)
+    found.compare("object_type_id", current.object_type_id, entry.object_type_id)
     if entry.operation is not None:
-        reverse_etl_syncs.compare_operation(found, held.operation, entry.operation)
-    if entry.says_orchestration:
+        reverse_etl_syncs.compare_operation(found, current.operation, entry.operation)
+    if entry.sets_orchestration:
         # The schedule consists of both fields: an omitted one means none.
-        shown = schedule_of_sync(held)
-        called_before, called = orchestration
-        if entry.sync_interval is None and called is None:
+        shown = schedule_of_sync(current)
+        old_name, new_name = orchestration
+        if entry.sync_interval is None and new_name is None:
             old = NOT_SHOWN if shown is UNKNOWN else shown
-            found.refuse("sync_interval", old, None, "it needs a schedule, or an orchestration")
+            found.refuse("sync_interval", old, None, "sync_interval or orchestration is required")
         elif entry.sync_interval is not None or shown is not UNKNOWN:
             found.compare_schedule("sync_interval", shown, entry.sync_interval)
-        found.compare("orchestration", called_before, called)
+        found.compare("orchestration", old_name, new_name)
     if entry.settings is not None:
-        found.compare_settings(getattr(held, "settings", None), entry.settings)
+        found.compare_settings(getattr(current, "settings", None), entry.settings)
     if entry.enabled is not None:
-        found.compare("enabled", held.enabled, entry.enabled)
+        found.compare("enabled", current.enabled, entry.enabled)
     return found
 
 
@@ -82,15 +82,15 @@ def change(
     :param attached: its orchestration.
     """
 
-    async def work(applying: Applying) -> Sequence[Done]:
-        says_enabled = entry.enabled is not None
+    async def work(state: ApplyState) -> Sequence[ReportItem]:
+        sets_enabled = entry.enabled is not None
         # Stored state is not necessary if the file sets enabled.
-        earlier = reverse_etl_syncs.DeactivatedSyncs(NoTaskState() if says_enabled else applying.records)
+        earlier = reverse_etl_syncs.DeactivatedSyncs(NoTaskState() if sets_enabled else state.task_state)
         wanted = reverse_etl_syncs.Definition(
             object_type_id=entry.object_type_id,
             operation=None if entry.operation is None else entry.operation.model_dump(mode="json", exclude_unset=True),
             sync_interval=entry.sync_interval,
-            orchestration_id=applying.id_of(attached.id, attached.key),
+            orchestration_id=state.id_of(attached.id, attached.key),
             settings=entry.settings,
         )
         if known is None:
@@ -102,19 +102,19 @@ def change(
                 destination_connection_label=None,
                 wanted=wanted,
                 if_exists="keep",
-                earlier=earlier,
-                wait_for_run=applying.wait_for_run,
+                deactivated=earlier,
+                wait_for_run=state.wait_for_run,
             )
             if entry.enabled is False:
                 await send(endpoints.deactivate(str(made["id"])))
         elif all(each.field == "enabled" for each in differences.changes):
             await send(endpoints.activate(known) if entry.enabled else endpoints.deactivate(known))
         else:
-            applying.earlier = earlier
+            state.deactivated = earlier
             await reverse_etl_syncs.update(
-                known, wanted, enabled=entry.enabled, earlier=earlier, wait_for_run=applying.wait_for_run
+                known, wanted, enabled=entry.enabled, deactivated=earlier, wait_for_run=state.wait_for_run
             )
         check_possible(differences)
-        return [done(item)]
+        return [succeeded(item)]
 
     return work

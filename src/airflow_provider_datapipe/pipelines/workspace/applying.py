@@ -14,10 +14,10 @@ from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeEr
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.pipelines.atomic_write import write_atomically
 from airflow_provider_datapipe.pipelines.errors import PipelineError
-from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result
+from airflow_provider_datapipe.pipelines.plan import Action, Report, ReportItem, Result
 from airflow_provider_datapipe.pipelines.workspace.document import WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
-from airflow_provider_datapipe.pipelines.workspace.units import Applying, Key, Unit, done, failed
+from airflow_provider_datapipe.pipelines.workspace.units import ApplyState, Key, Unit, Work, failed, succeeded
 from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class NotAppliedError(PipelineError):
 def apply(
     service: Runner,
     document: Document,
-    records: TaskState,
+    task_state: TaskState,
     *,
     delete_orphans: bool = False,
     wait_for_run: int = WAIT_FOR_RUN,
@@ -47,7 +47,7 @@ def apply(
 
     :param service: runner of the requests.
     :param document: the file.
-    :param records: storage for the reverse ETL syncs that were active, if the file does not set ``enabled``.
+    :param task_state: storage for the reverse ETL syncs that were active, if the file does not set ``enabled``.
     :param delete_orphans: if True, resources that the file does not name are deleted. Tables are kept.
     :param wait_for_run: the most seconds to wait for a run that blocks a change of a reverse ETL sync.
     :param resend: send schedules also if the service does not show them and nothing else differs.
@@ -55,71 +55,69 @@ def apply(
     :raises DatapipeError: if the service could not be read. Nothing was changed.
     """
     plan = make_plan(service, document, delete_orphans=delete_orphans, resend=resend)
-    applying = Applying(records, wait_for_run)
-    service.run(_recover(DeactivatedSyncs(records), plan.not_enabled))
-    report: list[Done] = []
-    broken: dict[Key, str] = {}
-    away: str | None = None
+    state = ApplyState(task_state, wait_for_run)
+    service.run(_recover(DeactivatedSyncs(task_state), plan.not_enabled))
+    report: list[ReportItem] = []
+    failures: dict[Key, str] = {}
+    skip_reason: str | None = None
     for unit in plan.units:
-        missing = next((broken[need] for need in unit.needs if need in broken), None)
-        if away is not None and unit.work is not None:
-            results = [Done(item.kind, item.name, Result.SKIPPED, away) for item in unit.items]
-        elif missing is not None and unit.work is not None:
-            results = [Done(item.kind, item.name, Result.SKIPPED, f"{missing} failed") for item in unit.items]
+        reason = skip_reason or next((f"{failures[need]} failed" for need in unit.needs if need in failures), None)
+        if unit.work is None:
+            results = [succeeded(item) for item in unit.items]
+        elif reason is not None:
+            results = [ReportItem(item.kind, item.name, Result.SKIPPED, reason) for item in unit.items]
         else:
-            results, away = _carry_out(service, unit, applying)
+            results, skip_reason = _apply_unit(service, unit, unit.work, state)
         report += (_masked(each, document.masked) for each in results)
-        _note_broken(unit, results, broken)
-    report += (done(item) for item in plan.leftovers)
+        _add_failures(unit, results, failures)
+    report += (succeeded(item) for item in plan.unchanged)
     return Report(tuple(report), plan.warnings)
 
 
-def _carry_out(service: Runner, unit: Unit, applying: Applying) -> tuple[list[Done], str | None]:
+def _apply_unit(service: Runner, unit: Unit, work: Work, state: ApplyState) -> tuple[list[ReportItem], str | None]:
     """Apply a unit. Return the results, and the reason to skip all further units, if there is one."""
-    if unit.work is None:
-        return [done(item) for item in unit.items], None
     try:
-        return list(service.run(unit.work(applying))), None
+        return list(service.run(work(state))), None
     except (DatapipeError, PipelineError, ValueError) as error:
         results = [failed(item, error) for item in unit.items]
         if isinstance(error, AuthenticationError) or (isinstance(error, TransportError) and not error.sent):
-            return results, "the service could not be asked any more"
+            return results, "not sent, because the service can't be reached or rejects the API key"
         return results, None
     except BaseException:
         # The process is being stopped: activate the syncs that were deactivated for a change.
-        if applying.earlier is not None:
-            service.run(restore(applying.earlier))
+        if state.deactivated is not None:
+            service.run(restore(state.deactivated))
         raise
 
 
-def _note_broken(unit: Unit, results: list[Done], broken: dict[Key, str]) -> None:
+def _add_failures(unit: Unit, results: list[ReportItem], failures: dict[Key, str]) -> None:
     """Record failed creations and deletions, on which other units may depend. Failed updates keep the resource."""
     for key, item, result in zip(unit.keys, unit.items, results, strict=False):
         if item.action in (Action.CREATE, Action.DELETE) and result.result in (Result.FAILED, Result.SKIPPED):
-            broken[key] = f"{item.kind} {item.name}"
+            failures[key] = f"{item.kind} {item.name}"
 
 
-def _masked(result: Done, masked: Callable[[str], str]) -> Done:
+def _masked(result: ReportItem, masked: Callable[[str], str]) -> ReportItem:
     error = None if result.error is None else masked(result.error)
-    return Done(result.kind, result.name, result.result, error)
+    return ReportItem(result.kind, result.name, result.result, error)
 
 
-async def _recover(earlier: DeactivatedSyncs, sync_ids: tuple[str, ...]) -> None:
+async def _recover(deactivated: DeactivatedSyncs, sync_ids: tuple[str, ...]) -> None:
     """Activate the syncs that an interrupted change has deactivated."""
     for sync_id in sync_ids:
-        if earlier.was_active(sync_id):
+        if deactivated.was_active(sync_id):
             with suppress(NotFoundError):
                 await send(reverse_etl_syncs.activate(sync_id))
-            earlier.forget(sync_id)
+            deactivated.forget(sync_id)
 
 
 @contextmanager
-def alone(path: Path, reported: Callable[[str], None]) -> Iterator[None]:
+def exclusive_lock(path: Path, report: Callable[[str], None]) -> Iterator[None]:
     """
-    Hold a lock on the file while it is applied, because two processes could create the same resources twice.
+    Lock the file while it is applied, because two processes could create the same resources twice.
 
     :param path: the file.
-    :param reported: callback for the message that another process has the lock.
+    :param report: callback for the message that another process has the lock.
     :raises WorkspaceError: if the file cannot be read.
     """
     try:
@@ -130,7 +128,7 @@ def alone(path: Path, reported: Callable[[str], None]) -> Iterator[None]:
         try:
             flock(file, LOCK_EX | LOCK_NB)
         except BlockingIOError:
-            reported(f"another process on this machine applies {path}: waiting until it ends.")
+            report(f"another process on this machine is applying {path}: waiting until it finishes.")
             flock(file, LOCK_EX)
         except OSError:
             # Not all file systems support locks.
@@ -138,7 +136,7 @@ def alone(path: Path, reported: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-class FileRecords:
+class FileTaskState:
     """
     Storage in a file, which exists only while it has content.
 
@@ -158,10 +156,10 @@ class FileRecords:
 
     def delete(self, key: str) -> None:
         """Delete a value, if there is one."""
-        kept = self._read()
-        if key in kept:
-            del kept[key]
-            self._write(kept)
+        content = self._read()
+        if key in content:
+            del content[key]
+            self._write(content)
 
     def close(self, key: str) -> None:
         """Delete a value, because the next application starts without it."""
@@ -169,23 +167,21 @@ class FileRecords:
 
     def _read(self) -> dict[str, Any]:
         try:
-            kept = json.loads(self._path.read_text(encoding="utf-8"))
+            content = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
-            raise WorkspaceError(
-                f"{self._path}, which an apply that was killed left behind, can't be read: {error}."
-            ) from None
-        return kept if isinstance(kept, dict) else {}
+            raise WorkspaceError(f"{self._path}, the state of an interrupted apply, can't be read: {error}.") from None
+        return content if isinstance(content, dict) else {}
 
-    def _write(self, kept: dict[str, Any]) -> None:
+    def _write(self, content: dict[str, Any]) -> None:
         try:
-            if not kept:
+            if not content:
                 self._path.unlink(missing_ok=True)
                 return
-            write_atomically(self._path, json.dumps(kept))
+            write_atomically(self._path, json.dumps(content))
         except OSError as error:
             raise WorkspaceError(
-                f"{self._path} can't be written ({error.strerror or error}). It remembers which reverse ETL syncs are "
-                "active: say enabled of each in the workspace file, and it is not needed."
+                f"{self._path} can't be written ({error.strerror or error}). It stores which reverse ETL syncs were "
+                "active. It is not needed if the workspace file sets enabled for each of them."
             ) from None

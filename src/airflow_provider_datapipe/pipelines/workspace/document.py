@@ -84,7 +84,7 @@ class Document(YamlReader):
         self._secrets: set[str] = set()
         content = self.read(text)
         if not isinstance(content, dict | None):
-            raise self.error([Problem((), "a workspace is a mapping, with keys such as elt_syncs")])
+            raise self.error([Problem((), "a workspace file must be a mapping with keys such as elt_syncs")])
         self.content: dict[str, Any] = content or {}
 
     @property
@@ -106,7 +106,7 @@ class Document(YamlReader):
         ]
         if len(lines) == 1:
             return WorkspaceError(lines[0])
-        return WorkspaceError("\n  ".join([f"{len(lines)} things are wrong:", *lines]))
+        return WorkspaceError("\n  ".join([f"{len(lines)} errors:", *lines]))
 
     def masked(self, text: str) -> str:
         """Return a text without the values of environment variables in settings."""
@@ -143,7 +143,7 @@ class Document(YamlReader):
     def _variable(self, name: str, location: Location, *, in_settings: bool) -> str:
         if not in_settings:
             text = f"${{{name}}}"
-            message = f"{text}: values of the environment stand in settings only; the text itself is written ${text}"
+            message = f"{text}: environment variables are allowed only in settings: write ${text} for the literal text"
             self._problems.append(Problem(location, message))
             return text
         found = (self._environment or {}).get(name)

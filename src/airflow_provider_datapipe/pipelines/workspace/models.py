@@ -23,7 +23,7 @@ class Entry(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    def says(self, *fields: str) -> bool:
+    def is_set(self, *fields: str) -> bool:
         """Return True if the file sets any of these fields."""
         return not self.model_fields_set.isdisjoint(fields)
 
@@ -69,14 +69,14 @@ class _Attachable(Entry):
 
     @model_validator(mode="after")
     def _one_orchestration(self) -> Self:
-        if self.says("orchestration") and self.says("orchestration_id"):
-            raise ValueError("give orchestration or orchestration_id, not both")
+        if self.is_set("orchestration") and self.is_set("orchestration_id"):
+            raise ValueError("set either orchestration or orchestration_id, not both")
         return self
 
     @property
-    def says_orchestration(self) -> bool:
+    def sets_orchestration(self) -> bool:
         """True if the file sets the orchestration, which may be none."""
-        return self.says("orchestration", "orchestration_id")
+        return self.is_set("orchestration", "orchestration_id")
 
 
 class EltSyncEntry(_Attachable):
@@ -89,7 +89,7 @@ class EltSyncEntry(_Attachable):
     sync_interval: Cron | None = None
     enabled: Omissible[bool] = None
     start_date: Omissible[Annotated[Day, WithJsonSchema({"type": "string", "format": "date"})]] = None
-    # Settings may hold secrets.
+    # Settings can contain secrets.
     settings: Omissible[JsonObject] = Field(default=None, repr=False)
     source_streams: Omissible[
         list[Annotated[StreamEntry, BeforeValidator(_named, json_schema_input_type=StreamEntry | str)]]
@@ -97,10 +97,10 @@ class EltSyncEntry(_Attachable):
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
-        if self.says("connection_label") == self.says("connection_id"):
-            raise ValueError("give connection_label or connection_id")
-        if not self.says("destination_schema_name") and not self.says("id"):
-            raise ValueError("destination_schema_name is needed")
+        if self.is_set("connection_label") == self.is_set("connection_id"):
+            raise ValueError("set either connection_label or connection_id")
+        if not self.is_set("destination_schema_name") and not self.is_set("id"):
+            raise ValueError("destination_schema_name is required")
         return self
 
 
@@ -131,21 +131,21 @@ class ReverseEtlSyncEntry(_Attachable):
     operation: Omissible[OperationEntry] = None
     sync_interval: Cron | None = None
     enabled: Omissible[bool] = None
-    # Settings may hold secrets.
+    # Settings can contain secrets.
     settings: Omissible[JsonObject] = Field(default=None, repr=False)
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
-        if self.says("transform") == self.says("source_id"):
-            raise ValueError("give transform, such as sales/people, or source_id")
-        if self.says("destination_connection_label") == self.says("destination_connection_id"):
-            raise ValueError("give destination_connection_label or destination_connection_id")
+        if self.is_set("transform") == self.is_set("source_id"):
+            raise ValueError("set either transform, such as sales/people, or source_id")
+        if self.is_set("destination_connection_label") == self.is_set("destination_connection_id"):
+            raise ValueError("set either destination_connection_label or destination_connection_id")
         return self
 
     @property
-    def says_orchestration(self) -> bool:
+    def sets_orchestration(self) -> bool:
         """True if the file sets the schedule, which consists of both fields: an omitted one means none."""
-        return self.says("sync_interval", "orchestration", "orchestration_id")
+        return self.is_set("sync_interval", "orchestration", "orchestration_id")
 
 
 class Workspace(Entry):
@@ -179,7 +179,7 @@ def workspace_of(document: Document) -> Workspace:
 def _problem(document: Document, error: Any) -> Problem:
     location = error["loc"]
     if error["type"] == "extra_forbidden":
-        return Problem(location, "there is no such field", document.keys.get(location))
+        return Problem(location, "unknown field", document.keys.get(location))
     message: str = error["msg"]
     return Problem(location, message.removeprefix("Value error, "))
 
@@ -188,12 +188,12 @@ def schema_text() -> str:
     """Return the JSON Schema of workspace files."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Workspace.model_json_schema()}
     for entry in (schema, *schema["$defs"].values()):
-        for field, said in entry["properties"].items():
-            if "anyOf" in said and field not in _NULLABLE:
-                kinds = [kind for kind in said.pop("anyOf") if kind != {"type": "null"}]
-                said.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
+        for field, field_schema in entry["properties"].items():
+            if "anyOf" in field_schema and field not in _NULLABLE:
+                kinds = [kind for kind in field_schema.pop("anyOf") if kind != {"type": "null"}]
+                field_schema.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
             # Omitted fields have no default value.
-            said.pop("default", None)
+            field_schema.pop("default", None)
     return json.dumps(schema, indent=2) + "\n"
 
 
@@ -202,7 +202,7 @@ def day_text(day: dt.date | None) -> str | None:
     return None if day is None else day.isoformat()
 
 
-def said(entry: Entry, fields: Sequence[str]) -> dict[str, Any]:
+def declared_fields(entry: Entry, fields: Sequence[str]) -> dict[str, Any]:
     """Return those of the fields that an entry sets, as JSON."""
     given = entry.model_dump(mode="json", include=entry.model_fields_set & set(fields), exclude_unset=True)
     return {field: given[field] for field in fields if field in given}

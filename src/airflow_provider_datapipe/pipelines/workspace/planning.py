@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs
 from airflow_provider_datapipe.pipelines.plan import Action, Item, Plan
@@ -15,8 +15,12 @@ from airflow_provider_datapipe.pipelines.workspace import (
     apply_reverse_etl_syncs,
 )
 from airflow_provider_datapipe.pipelines.workspace.apply_elt_streams import HIDDEN_STREAM_OPTIONS, STREAM_OPTIONS
+from airflow_provider_datapipe.pipelines.workspace.current_resources import (
+    CurrentResources,
+    read_current_resources,
+    read_details,
+)
 from airflow_provider_datapipe.pipelines.workspace.document import Problem
-from airflow_provider_datapipe.pipelines.workspace.held import Held, held_by, read_details
 from airflow_provider_datapipe.pipelines.workspace.matching import Matching, OrchestrationReference, path_of
 from airflow_provider_datapipe.pipelines.workspace.models import (
     ELT_SYNCS,
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ORCHESTRATION, ELT_SYNC, ELT_STREAM, REVERSE_ETL_SYNC = "orchestration", "elt_sync", "elt_stream", "reverse_etl_sync"
-_RESEND = "To send it all the same, run `datapipe apply --resend`, or clear the task."
+_RESEND = "To send it anyway, run `datapipe apply --resend`, or clear the task."
 #: The unknown field of each kind of resource, and what the user can do.
 _UNKNOWN = {
     ORCHESTRATION: ("cron_schedule of orchestrations", _RESEND),
@@ -58,20 +62,20 @@ class WorkspacePlan:
     A plan and its units of work.
 
     :param units: units in the order in which they are applied.
-    :param leftovers: items without changes.
+    :param unchanged: items without changes.
     :param warnings: warnings for the user.
     :param not_enabled: IDs of reverse ETL syncs for which the file does not set ``enabled``.
     """
 
     units: tuple[Unit, ...]
-    leftovers: tuple[Item, ...]
+    unchanged: tuple[Item, ...]
     warnings: tuple[str, ...]
     not_enabled: tuple[str, ...]
 
     @property
     def plan(self) -> Plan:
         """The plan as it is shown."""
-        return Plan(tuple(item for unit in self.units for item in unit.items) + self.leftovers, self.warnings)
+        return Plan(tuple(item for unit in self.units for item in unit.items) + self.unchanged, self.warnings)
 
 
 def make_plan(
@@ -88,15 +92,15 @@ def make_plan(
     :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     workspace = workspace_of(document)
-    held = held_by(service)
-    matching = Matching(workspace, held)
+    resources = read_current_resources(service)
+    matching = Matching(workspace, resources)
     if matching.problems:
         raise document.error(matching.problems)
-    read_details(service, held, _known(matching.syncs), _known(matching.sendings))
-    planner = _Planner(workspace, held, delete_orphans=delete_orphans, resend=resend)
+    read_details(service, resources, _known(matching.syncs), _known(matching.reverse_syncs))
+    planner = _Planner(workspace, resources, delete_orphans=delete_orphans, resend=resend)
     if planner.problems:
         raise document.error(planner.problems)
-    return planner.made()
+    return planner.plan()
 
 
 def _known(ids: Iterable[str | None]) -> list[str]:
@@ -104,10 +108,12 @@ def _known(ids: Iterable[str | None]) -> list[str]:
 
 
 class _Planner:
-    def __init__(self, workspace: Workspace, held: Held, *, delete_orphans: bool, resend: bool) -> None:
+    def __init__(
+        self, workspace: Workspace, resources: CurrentResources, *, delete_orphans: bool, resend: bool
+    ) -> None:
         self._workspace = workspace
-        self._held = held
-        self._matching = Matching(workspace, held)
+        self._resources = resources
+        self._matching = Matching(workspace, resources)
         self._delete = delete_orphans
         self._resend = resend
         #: Streams with options that the service does not show.
@@ -116,50 +122,49 @@ class _Planner:
         self._unknown: dict[str, list[str]] = {}
         self.problems: list[Problem] = list(self._matching.problems)
         self._warnings: list[str] = []
-        self._leftovers: list[Item] = []
+        self._unchanged: list[Item] = []
         if not self.problems:
             self._orchestrations = [self._orchestration(place) for place in range(len(workspace.orchestrations or []))]
             self._syncs = [unit for place in range(len(workspace.elt_syncs or [])) for unit in self._sync(place)]
-            self._sendings = [self._sending(place) for place in range(len(workspace.reverse_etl_syncs or []))]
+            self._reverse_syncs = [self._reverse_sync(place) for place in range(len(workspace.reverse_etl_syncs or []))]
 
-    def made(self) -> WorkspacePlan:
+    def plan(self) -> WorkspacePlan:
         first, last = self._orphans()
-        units = [*first, *self._orchestrations, *self._syncs, *self._sendings, *last]
+        units = [*first, *self._orchestrations, *self._syncs, *self._reverse_syncs, *last]
         not_enabled = [
             known
-            for known, entry in zip(self._matching.sendings, self._workspace.reverse_etl_syncs or [], strict=True)
+            for known, entry in zip(self._matching.reverse_syncs, self._workspace.reverse_etl_syncs or [], strict=True)
             if known is not None and entry.enabled is None
         ]
         warnings = [*self._warnings]
         if self._hidden:
-            listed = ", ".join(self._hidden[:_LISTED] + ["..."] * (len(self._hidden) > _LISTED))
             warnings.append(
                 "The service does not return excluded_columns and hashed_columns of streams, so they cannot be "
-                f"compared: apply always sends those of the file ({listed})."
+                f"compared: apply always sends those of the file ({_listed(self._hidden)})."
             )
         warnings += [not_compared(_UNKNOWN[kind][0], names, _UNKNOWN[kind][1]) for kind, names in self._unknown.items()]
-        return WorkspacePlan(tuple(units), tuple(self._leftovers), tuple(warnings), tuple(not_enabled))
+        return WorkspacePlan(tuple(units), tuple(self._unchanged), tuple(warnings), tuple(not_enabled))
 
-    def _needed(self, section: str, place: int, entry: object, *fields: str) -> None:
+    def _require_fields(self, section: str, place: int, entry: object, *fields: str) -> None:
         for each in fields:
             if getattr(entry, each) is None:
-                self.problems.append(Problem((section, place), f"it is to be created: {each} is needed"))
+                self.problems.append(Problem((section, place), f"{each} is required to create this resource"))
 
     def _orchestration(self, place: int) -> Unit:
         entry = (self._workspace.orchestrations or [])[place]
         known = self._matching.orchestrations[place]
         key: Key = (ORCHESTRATIONS, place)
         if known is None:
-            self._needed(ORCHESTRATIONS, place, entry, "cron_schedule")
+            self._require_fields(ORCHESTRATIONS, place, entry, "cron_schedule")
             item = Item(ORCHESTRATION, entry.name, Action.CREATE, tuple(new_fields(entry, ["cron_schedule"])))
             found = Differences()
         else:
             found = orchestrations.compare(
-                self._held.orchestrations[known], name=entry.name, cron_schedule=entry.cron_schedule
+                self._resources.orchestrations[known], name=entry.name, cron_schedule=entry.cron_schedule
             )
             item = self._compared(ORCHESTRATION, entry.name, found)
-        doing = apply_orchestrations.change(entry, item, key, known=known, differences=found)
-        return Unit((item,), doing if item.action is not Action.NONE else None, (key,))
+        work = apply_orchestrations.change(entry, item, key, known=known, differences=found)
+        return Unit((item,), work if item.action is not Action.NONE else None, (key,))
 
     def _compared(self, kind: str, name: str, found: Differences) -> Item:
         """Return the item of a resource that exists. Unknown fields are part of it only if they are sent."""
@@ -178,26 +183,28 @@ class _Planner:
         name = self._sync_name(entry.destination_schema_name, connection_id, known)
         found = Differences()
         if known is None:
-            self._needed(ELT_SYNCS, place, entry, "sync_interval")
+            self._require_fields(ELT_SYNCS, place, entry, "sync_interval")
             changes = new_fields(entry, ["sync_interval", "enabled", "start_date", "settings"])
-            found.compare("orchestration", None, self._called(reference))
+            found.compare("orchestration", None, self._reference_name(reference))
             item = Item(ELT_SYNC, name, Action.CREATE, (*changes, *found.changes))
         else:
-            held = self._held.syncs[known]
-            orchestrations = self._called_id(held.orchestration_workflow_id), self._called(reference)
-            found = apply_elt_syncs.compare(entry, held, connection_id=connection_id, orchestration=orchestrations)
+            current = self._resources.syncs[known]
+            orchestrations = (
+                self._orchestration_name(current.orchestration_workflow_id),
+                self._reference_name(reference),
+            )
+            found = apply_elt_syncs.compare(entry, current, connection_id=connection_id, orchestration=orchestrations)
             item = self._compared(ELT_SYNC, name, found)
         attached = _attached(reference)
-        doing = apply_elt_syncs.change(
+        work = apply_elt_syncs.change(
             entry, item, key, known=known, connection_id=connection_id, attached=attached, differences=found
         )
-        yield Unit((item,), doing if item.action is not Action.NONE else None, (key,), _needs(attached))
+        yield Unit((item,), work if item.action is not Action.NONE else None, (key,), _needs(attached))
         if entry.source_streams:
             yield from self._streams(entry, known, key, entry.destination_schema_name or name)
 
     def _streams(self, entry: EltSyncEntry, sync_id: str | None, sync_key: Key, schema: str) -> Iterator[Unit]:
-        several: list[apply_elt_streams.StreamWork] = []
-        nothing: list[Item] = []
+        changed: list[apply_elt_streams.StreamWork] = []
         for each in entry.source_streams or []:
             known = self._matching.stream(sync_id, each)
             name = f"{schema}.{each.name}"
@@ -211,47 +218,51 @@ class _Planner:
                 if found.hidden:
                     self._hidden.append(name)
             if item.action is Action.NONE and not found.hidden:
-                nothing.append(item)
+                self._unchanged.append(item)
             else:
-                several.append(apply_elt_streams.StreamWork(each, item, known, found))
-        self._leftovers += nothing
-        if several:
-            items = tuple(each.item for each in several)
-            keys = tuple((*sync_key, each.entry.name) for each in several)
-            yield Unit(items, apply_elt_streams.change(sync_id, sync_key, several), keys, (sync_key,))
+                changed.append(apply_elt_streams.StreamWork(each, item, known, found))
+        if changed:
+            items = tuple(each.item for each in changed)
+            keys = tuple((*sync_key, each.entry.name) for each in changed)
+            yield Unit(items, apply_elt_streams.change(sync_id, sync_key, changed), keys, (sync_key,))
 
-    def _sending(self, place: int) -> Unit:
+    def _reverse_sync(self, place: int) -> Unit:
         entry = (self._workspace.reverse_etl_syncs or [])[place]
         matching = self._matching
         known, source_id, connection_id = (
-            matching.sendings[place],
+            matching.reverse_syncs[place],
             matching.sources[place],
             matching.destinations[place],
         )
-        reference = matching.sending_orchestrations[place]
-        name = self._sending_name(entry.transform, source_id, connection_id, entry.object_type_id)
+        reference = matching.reverse_sync_orchestrations[place]
+        name = self._reverse_sync_name(entry.transform, source_id, connection_id, entry.object_type_id)
         found = Differences()
         if known is None:
-            self._needed(REVERSE_ETL_SYNCS, place, entry, "operation")
+            self._require_fields(REVERSE_ETL_SYNCS, place, entry, "operation")
             if entry.sync_interval is None and reference == OrchestrationReference():
                 self.problems.append(
-                    Problem((REVERSE_ETL_SYNCS, place), "it is to be created: sync_interval or orchestration is needed")
+                    Problem(
+                        (REVERSE_ETL_SYNCS, place), "sync_interval or orchestration is required to create this resource"
+                    )
                 )
             changes = new_fields(entry, ["operation", "sync_interval", "enabled", "settings"])
-            found.compare("orchestration", None, self._called(reference))
+            found.compare("orchestration", None, self._reference_name(reference))
             item = Item(REVERSE_ETL_SYNC, name, Action.CREATE, (*changes, *found.changes))
         else:
-            held = self._held.sendings[known]
+            current = self._resources.reverse_syncs[known]
             found = apply_reverse_etl_syncs.compare(
                 entry,
-                held,
+                current,
                 source_id=source_id,
                 connection_id=connection_id,
-                orchestration=(self._called_id(held.orchestration_workflow_id), self._called(reference)),
+                orchestration=(
+                    self._orchestration_name(current.orchestration_workflow_id),
+                    self._reference_name(reference),
+                ),
             )
             item = self._compared(REVERSE_ETL_SYNC, name, found)
         attached = _attached(reference)
-        doing = apply_reverse_etl_syncs.change(
+        work = apply_reverse_etl_syncs.change(
             entry,
             item,
             known=known,
@@ -261,141 +272,144 @@ class _Planner:
             differences=found,
         )
         needs = (*_needs(attached), *self._stream_needed(source_id))
-        return Unit((item,), doing if item.action is not Action.NONE else None, needs=needs)
+        return Unit((item,), work if item.action is not Action.NONE else None, needs=needs)
 
     def _stream_needed(self, source_id: str | None) -> tuple[Key, ...]:
         """Return the key of the file's stream that creates the raw view of a reverse ETL sync, if there is one."""
-        wanted = (source_id or "").removeprefix("raw.")
+        view = (source_id or "").removeprefix("raw.")
         for place, entry in enumerate(self._workspace.elt_syncs or []):
             for each in entry.source_streams or []:
-                if wanted == f"{entry.destination_schema_name}.{each.name}":
+                if view == f"{entry.destination_schema_name}.{each.name}":
                     return ((ELT_SYNCS, place, each.name),)
         return ()
 
-    def _called_id(self, orchestration_id: str | None) -> str | None:
-        held = self._held.orchestrations.get(orchestration_id or "")
-        if held is None or len(self._matching.names.orchestrations[held.name]) > 1:
+    def _orchestration_name(self, orchestration_id: str | None) -> str | None:
+        current = self._resources.orchestrations.get(orchestration_id or "")
+        if current is None or len(self._matching.names.orchestrations[current.name]) > 1:
             return orchestration_id
-        return held.name
+        return current.name
 
-    def _called(self, reference: OrchestrationReference) -> str | None:
+    def _reference_name(self, reference: OrchestrationReference) -> str | None:
         if reference.entry is not None:
             return (self._workspace.orchestrations or [])[reference.entry].name
-        return self._called_id(reference.id)
+        return self._orchestration_name(reference.id)
 
     def _label(self, connection_id: str | None) -> str:
-        held = self._held.connections.get(connection_id or "")
-        return (held.label if held is not None else None) or str(connection_id)
+        current = self._resources.connections.get(connection_id or "")
+        return (current.label if current is not None else None) or str(connection_id)
 
     def _sync_name(self, schema: str | None, connection_id: str | None, sync_id: str | None) -> str:
         return f"{self._label(connection_id)} -> {schema or sync_id}"
 
-    def _sending_name(self, path: str | None, source_id: str | None, connection_id: str | None, kind: str) -> str:
+    def _reverse_sync_name(self, path: str | None, source_id: str | None, connection_id: str | None, kind: str) -> str:
         source = path
         if source is None:
-            held = self._held.transforms.get(source_id or "")
-            source = str(source_id) if held is None else path_of(held)
+            current = self._resources.transforms.get(source_id or "")
+            source = str(source_id) if current is None else path_of(current)
         return f"{source} -> {self._label(connection_id)} {kind}"
 
     def _orphans(self) -> tuple[list[Unit], list[Unit]]:
         """Return the units of deletions: those that come before creations, and those at the end."""
         first: list[Unit] = []
         last: list[Unit] = []
-        gone: set[str] = set()
-        for sending in self._left(REVERSE_ETL_SYNCS, self._held.sendings, self._matching.sendings):
-            name = self._sending_name(
-                None, sending.source_id, sending.destination_connection_id, sending.object_type_id
+        deleted: set[str] = set()
+        for reverse_sync in self._not_in_file(
+            REVERSE_ETL_SYNCS, self._resources.reverse_syncs, self._matching.reverse_syncs
+        ):
+            name = self._reverse_sync_name(
+                None, reverse_sync.source_id, reverse_sync.destination_connection_id, reverse_sync.object_type_id
             )
-            gone.add(sending.id)
-            self._orphan(last, _orphan(REVERSE_ETL_SYNC, name), sending.id, reverse_etl_syncs.delete(sending.id))
+            deleted.add(reverse_sync.id)
+            self._add_orphan(last, REVERSE_ETL_SYNC, name, reverse_sync.id, reverse_etl_syncs.delete(reverse_sync.id))
         for entry, sync_id in zip(self._workspace.elt_syncs or [], self._matching.syncs, strict=True):
             if entry.source_streams is None or sync_id is None:
                 continue
-            streams = self._held.streams.get(sync_id, {})
+            streams = self._resources.streams.get(sync_id, {})
             named = [self._matching.stream(sync_id, each) for each in entry.source_streams]
             for stream_id in streams.keys() - {each.id for each in named if each is not None}:
                 name = f"{entry.destination_schema_name or sync_id}.{streams[stream_id].name}"
-                self._orphan(last, _orphan(ELT_STREAM, name), stream_id, elt_streams.delete(stream_id))
+                self._add_orphan(last, ELT_STREAM, name, stream_id, elt_streams.delete(stream_id))
         new_schemas = {
             entry.destination_schema_name
             for entry, known in zip(self._workspace.elt_syncs or [], self._matching.syncs, strict=True)
             if known is None
         }
-        for sync in self._left(ELT_SYNCS, self._held.syncs, self._matching.syncs):
+        for sync in self._not_in_file(ELT_SYNCS, self._resources.syncs, self._matching.syncs):
             name = self._sync_name(sync.destination_schema_name, sync.source_connection_id, sync.id)
-            gone.add(sync.id)
+            deleted.add(sync.id)
             units = first if sync.destination_schema_name in new_schemas else last
-            self._orphan(units, _orphan(ELT_SYNC, name), sync.id, elt_syncs.delete(sync.id))
-        used = self._used(gone if self._delete else set())
-        for held in self._left(ORCHESTRATIONS, self._held.orchestrations, self._matching.orchestrations):
-            users = used.get(held.id, [])
-            shown = schedule_of_orchestration(held)
-            request = apply_orchestrations.delete(held.id, None if shown is UNKNOWN else shown)
+            self._add_orphan(units, ELT_SYNC, name, sync.id, elt_syncs.delete(sync.id))
+        users_by_id = self._orchestration_users(deleted if self._delete else set())
+        for current in self._not_in_file(ORCHESTRATIONS, self._resources.orchestrations, self._matching.orchestrations):
+            users = users_by_id.get(current.id, [])
+            shown = schedule_of_orchestration(current)
+            request = apply_orchestrations.delete(current.id, None if shown is UNKNOWN else shown)
             if users and self._delete:
-                self._leftovers.append(Item(ORCHESTRATION, held.name, Action.NONE, orphan=True))
-                listed = ", ".join(users[:_LISTED] + ["..."] * (len(users) > _LISTED))
-                self._warnings.append(f"The orchestration {held.name!r} is not deleted: {listed} runs with it.")
+                self._unchanged.append(Item(ORCHESTRATION, current.name, Action.NONE, orphan=True))
+                self._warnings.append(
+                    f"The orchestration {current.name!r} is not deleted, because it is used by: {_listed(users)}."
+                )
                 continue
-            needs = tuple(("deleted", each) for each in sorted(gone))
-            self._orphan(last, _orphan(ORCHESTRATION, held.name), held.id, request, needs)
-        last.sort(key=lambda unit: _LAST.index(unit.items[0].kind))
+            needs = tuple(("deleted", each) for each in sorted(deleted))
+            self._add_orphan(last, ORCHESTRATION, current.name, current.id, request, needs=needs)
+        last.sort(key=lambda unit: _DELETION_ORDER.index(unit.items[0].kind))
         return first, last
 
-    def _left(self, section: str, held: Mapping[str, T], named: Sequence[str | None]) -> list[T]:
+    def _not_in_file(self, section: str, resources: Mapping[str, T], named: Sequence[str | None]) -> list[T]:
         """Return the resources that the file does not name; empty if the file omits their section."""
-        if not self._workspace.says(section):
+        if not self._workspace.is_set(section):
             return []
-        there = set(named)
-        return [each for key, each in held.items() if key not in there]
+        in_file = set(named)
+        return [each for key, each in resources.items() if key not in in_file]
 
-    def _orphan(
-        self, units: list[Unit], item: Item, key: str, request: Request[None], needs: tuple[Key, ...] = ()
+    def _add_orphan(
+        self, units: list[Unit], kind: str, name: str, key: str, request: Request[None], *, needs: tuple[Key, ...] = ()
     ) -> None:
         if self._delete:
+            item = Item(kind, name, Action.DELETE, orphan=True)
             units.append(Unit((item,), deletion(item, request), (("deleted", key),), needs))
         else:
-            self._leftovers.append(replace(item, action=Action.NONE))
+            self._unchanged.append(Item(kind, name, Action.NONE, orphan=True))
 
-    def _used(self, gone: set[str]) -> dict[str, list[str]]:
+    def _orchestration_users(self, deleted: set[str]) -> dict[str, list[str]]:
         """Return the names of the resources that will be attached to each orchestration, by its ID."""
         users: dict[str, list[str]] = {}
 
-        def note(
-            several: Mapping[str, T],
-            current: Callable[[T], str | None],
-            named: Mapping[str, OrchestrationReference],
-            name: Callable[[T], str],
+        def add_users(
+            resources: Mapping[str, Any], declared: Mapping[str, OrchestrationReference], name: Callable[[Any], str]
         ) -> None:
-            for key, each in several.items():
-                with_it = named[key].id if key in named else current(each)
-                if with_it is not None and key not in gone:
-                    users.setdefault(with_it, []).append(name(each))
+            for key, each in resources.items():
+                orchestration_id = declared[key].id if key in declared else each.orchestration_workflow_id
+                if orchestration_id is not None and key not in deleted:
+                    users.setdefault(orchestration_id, []).append(name(each))
 
-        syncs, sendings = self._workspace.elt_syncs or [], self._workspace.reverse_etl_syncs or []
-        note(
-            self._held.syncs,
-            lambda each: each.orchestration_workflow_id,
-            _said(self._matching.syncs, syncs, self._matching.sync_orchestrations),
+        syncs, reverse_syncs = self._workspace.elt_syncs or [], self._workspace.reverse_etl_syncs or []
+        add_users(
+            self._resources.syncs,
+            _declared_orchestrations(self._matching.syncs, syncs, self._matching.sync_orchestrations),
             lambda each: self._sync_name(each.destination_schema_name, each.source_connection_id, each.id),
         )
-        note(
-            self._held.sendings,
-            lambda each: each.orchestration_workflow_id,
-            _said(self._matching.sendings, sendings, self._matching.sending_orchestrations),
-            lambda each: self._sending_name(None, each.source_id, each.destination_connection_id, each.object_type_id),
+        add_users(
+            self._resources.reverse_syncs,
+            _declared_orchestrations(
+                self._matching.reverse_syncs, reverse_syncs, self._matching.reverse_sync_orchestrations
+            ),
+            lambda each: self._reverse_sync_name(
+                None, each.source_id, each.destination_connection_id, each.object_type_id
+            ),
         )
-        note(self._held.transforms, lambda each: each.orchestration_workflow_id, {}, path_of)
+        add_users(self._resources.transforms, {}, path_of)
         return users
 
 
-def _orphan(kind: str, name: str) -> Item:
-    return Item(kind, name, Action.DELETE, orphan=True)
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_LISTED], *["..."] * (len(names) > _LISTED)])
 
 
-_LAST = (REVERSE_ETL_SYNC, ELT_STREAM, ELT_SYNC, ORCHESTRATION)
+_DELETION_ORDER = (REVERSE_ETL_SYNC, ELT_STREAM, ELT_SYNC, ORCHESTRATION)
 
 
-def _said(
+def _declared_orchestrations(
     ids: Sequence[str | None],
     entries: Sequence[EltSyncEntry] | Sequence[ReverseEtlSyncEntry],
     references: Sequence[OrchestrationReference],
@@ -404,7 +418,7 @@ def _said(
     return {
         known: reference
         for known, entry, reference in zip(ids, entries, references, strict=True)
-        if known is not None and entry.says_orchestration
+        if known is not None and entry.sets_orchestration
     }
 
 

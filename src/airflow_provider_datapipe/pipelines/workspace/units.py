@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_datapipe.api.errors import InvalidInputError, NotFoundError, in_one_line
 from airflow_provider_datapipe.flows import Flow, send
-from airflow_provider_datapipe.pipelines.plan import Action, Done, Item, Result
-from airflow_provider_datapipe.pipelines.workspace.models import said
+from airflow_provider_datapipe.pipelines.plan import Action, Item, ReportItem, Result
+from airflow_provider_datapipe.pipelines.workspace.models import declared_fields
 from airflow_provider_datapipe.resources.differences import MASK, Differences, FieldChange
 
 if TYPE_CHECKING:
@@ -30,20 +30,20 @@ _RESULTS = {
 
 
 @dataclass(slots=True)
-class Applying:
+class ApplyState:
     """
     State while a file is applied.
 
     :param ids: IDs of created resources.
-    :param earlier: record of the reverse ETL syncs that the last unit has deactivated.
-    :param records: storage for the reverse ETL syncs that were active before a change.
+    :param deactivated: record of the reverse ETL syncs that the last unit has deactivated.
+    :param task_state: storage for the reverse ETL syncs that were active before a change.
     :param wait_for_run: the most seconds to wait for a run that blocks a change of a reverse ETL sync.
     """
 
-    records: TaskState
+    task_state: TaskState
     wait_for_run: int
     ids: dict[Key, str] = field(default_factory=dict)
-    earlier: DeactivatedSyncs | None = None
+    deactivated: DeactivatedSyncs | None = None
 
     def id_of(self, known: str | None, key: Key | None) -> str | None:
         """Return the ID of a resource that existed before, or was created meanwhile."""
@@ -51,7 +51,7 @@ class Applying:
 
 
 #: Flow that applies the changes of a unit and returns a result for each item.
-Work: TypeAlias = "Callable[[Applying], Flow[Sequence[Done]]]"
+Work: TypeAlias = "Callable[[ApplyState], Flow[Sequence[ReportItem]]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ class Attached:
     key: Key | None = None
 
 
-def done(item: Item) -> Done:
+def succeeded(item: Item) -> ReportItem:
     """Return the result of an item that was applied."""
-    return Done(item.kind, item.name, _RESULTS[item.action])
+    return ReportItem(item.kind, item.name, _RESULTS[item.action])
 
 
-def failed(item: Item, error: object) -> Done:
+def failed(item: Item, error: object) -> ReportItem:
     """Return the result of an item that failed."""
-    return Done(item.kind, item.name, Result.FAILED, in_one_line(error))
+    return ReportItem(item.kind, item.name, Result.FAILED, in_one_line(error))
 
 
 def check_possible(differences: Differences) -> None:
@@ -101,7 +101,7 @@ def check_possible(differences: Differences) -> None:
 
 def new_fields(entry: Any, fields: Iterable[str]) -> list[FieldChange]:
     """Return the fields of a resource to create."""
-    given = said(entry, [each for each in fields if each != "settings"])
+    given = declared_fields(entry, [each for each in fields if each != "settings"])
     changes = [FieldChange(name, None, value) for name, value in given.items()]
     if "settings" in fields and entry.settings is not None:
         changes += [FieldChange(f"settings.{key}", None, MASK) for key in sorted(entry.settings)]
@@ -111,9 +111,9 @@ def new_fields(entry: Any, fields: Iterable[str]) -> list[FieldChange]:
 def deletion(item: Item, request: Request[Any]) -> Work:
     """Return the flow that deletes a resource. A missing resource is success."""
 
-    async def work(_: Applying) -> Sequence[Done]:
+    async def work(_: ApplyState) -> Sequence[ReportItem]:
         with suppress(NotFoundError):
             await send(request)
-        return [done(item)]
+        return [succeeded(item)]
 
     return work

@@ -91,7 +91,7 @@ class Condition(ABC):
         :param check: the last check, None if there was none.
         """
 
-    def given(self, field: str) -> str | None:
+    def page_id(self, field: str) -> str | None:
         """
         Return an ID for the page, None if the field is missing or invalid: the check raises the error.
 
@@ -102,11 +102,11 @@ class Condition(ABC):
         return None
 
     @property
-    def names_a_run(self) -> bool:
+    def has_run_id(self) -> bool:
         """True if the condition names one run by its ID, so that it cannot be met without this run."""
         return "run_id" in self.fields
 
-    def settled_by(self, end: WaitOutcome) -> bool:
+    def is_met_by(self, end: WaitOutcome) -> bool:
         """Return True if the outcome of the awaited run satisfies the condition without another check."""
         return False
 

@@ -47,7 +47,7 @@ class FailedRecordsCondition(Condition):
 
     @override
     def page(self, check: Check | None = None) -> ServicePage:
-        return ServicePage("reverse_etl_sync", self.given("reverse_etl_sync_id"))
+        return ServicePage("reverse_etl_sync", self.page_id("reverse_etl_sync_id"))
 
 
 class ConnectionBridgeCondition(Condition):

@@ -39,8 +39,8 @@ _ID_FIELDS = {
 }
 
 
-class _OfOne(Condition):
-    """Base class of conditions for the runs of one resource. Fields: ``kind``, and the IDs or names of the resource."""
+class _ResourceCondition(Condition):
+    """Base class of conditions for the runs of one resource. Fields: ``kind``, and the ID or name of the resource."""
 
     def __init__(self, *, target: RunTarget | None = None, **fields: Any) -> None:
         super().__init__(**fields)
@@ -54,10 +54,10 @@ class _OfOne(Condition):
     @override
     def page(self, check: Check | None = None) -> ServicePage:
         kind = self.fields["kind"]
-        known = self.given(_ID_FIELDS[kind]) if self._target is None else self._target.resource_id
+        known = self.page_id(_ID_FIELDS[kind]) if self._target is None else self._target.resource_id
         if known is None and kind == "elt_stream":
             # With sync_id and stream_name, only the sync is known before the stream is found.
-            return ServicePage("elt_sync", self.given("sync_id"))
+            return ServicePage("elt_sync", self.page_id("sync_id"))
         if check is None:
             return ServicePage(kind, known)
         if check.ends:
@@ -83,12 +83,12 @@ class _OfOne(Condition):
             case _:
                 return await by_id("reverse_etl_sync_id", given("reverse_etl_sync_id"))
 
-    def _met_by(self, seen: RunState) -> Check:
-        end = WaitOutcome(WaitOutcomeReason.RUN_OVER, seen.reference, seen.outcome, seen.result)
-        return Check(f"{resource_label(seen.reference)}: the run is over: {seen.outcome}", is_met=True, ends=(end,))
+    def _met_by(self, state: RunState) -> Check:
+        end = WaitOutcome(WaitOutcomeReason.RUN_OVER, state.reference, state.outcome, state.result)
+        return Check(f"{resource_label(state.reference)}: the run has ended: {state.outcome}", is_met=True, ends=(end,))
 
 
-class RunCondition(_OfOne):
+class RunCondition(_ResourceCondition):
     """
     Condition that a run has ended: the run with ``run_id``, the ``newest`` run, or the first run after a time.
 
@@ -101,7 +101,7 @@ class RunCondition(_OfOne):
         super().__init__(target=target, **fields)
         # The last known run of the load: a load in slices continues in other runs.
         self._pinned: RunRef | None = None
-        # ID of the active run that is surely the first one that counts, None if there is none.
+        # ID of an active run that is definitely the first one that counts; None if there is none.
         self._found: str | None = None
 
     @property
@@ -122,15 +122,15 @@ class RunCondition(_OfOne):
         return await self._check_after(await self.target(), rule)
 
     @override
-    def settled_by(self, end: WaitOutcome) -> bool:
+    def is_met_by(self, end: WaitOutcome) -> bool:
         if "run_id" in self.fields or self._pinned:
             return True
         if end.result is None:
             return False
         rule, run = self.rule, RunRecord.of(RunState(end.reference, end.outcome, end.result))
-        # Only the list shows which of two overlapping runs counts, and to which load a run belongs.
-        sure = rule.moment_of is RunTime.START and self._found == run.run_id
-        return sure and rule.counts(run)
+        # The list decides which of two overlapping runs counts, and to which load a run belongs.
+        is_sure = rule.moment_of is RunTime.START and self._found == run.run_id
+        return is_sure and rule.counts(run)
 
     async def _check_after(self, target: RunTarget, rule: RunFilter) -> Check:
         found, newest = await first_after(self.kind, target, rule)
@@ -144,8 +144,8 @@ class RunCondition(_OfOne):
             self._found = found.run_id if is_sure else None
             return Check(description, awaited=found.state.reference if is_sure else None, is_running=is_sure)
         verb = "started" if rule.moment_of is RunTime.START else "ended"
-        which = "has succeeded that" if rule.succeeded else "has"
-        description = f"no run of {target.name} {which} {verb} since {since}"
+        which = f"that {verb} since {since} has succeeded" if rule.succeeded else f"has {verb} since {since}"
+        description = f"no run of {target.name} {which}"
         # This run may belong to the same load as the run before it. The next check finds out.
         awaited = self.kind.awaited(target, newest.run_id if newest else None)
         return Check(description, awaited=awaited and replace(awaited, attached=True))
@@ -163,29 +163,29 @@ class RunCondition(_OfOne):
             self._pinned = newest.state.reference
             if newest.is_over:
                 return self._met_by(newest.state)
-            return _one_that_goes_on(newest.state)
+            return _check_of_active_run(newest.state)
         if self._pinned is None:
             given = required("run_id", self.fields["run_id"])
             self._pinned = RunRef.to(kind.name, target, run_id=given, attached=True)
-        seen = await self._poll_once(kind, self._pinned)
-        self._pinned = seen.reference
-        if seen.outcome.is_over:
-            return self._met_by(seen)
-        return _one_that_goes_on(seen)
+        state = await self._poll_once(kind, self._pinned)
+        self._pinned = state.reference
+        if state.outcome.is_over:
+            return self._met_by(state)
+        return _check_of_active_run(state)
 
     async def _poll_once(self, kind: Kind, reference: RunRef) -> RunState:
         """Poll a run. If it is a slice of a load, poll the next runs of the load as well."""
         last = None
         while True:
-            seen = kind.read(reference, await send(replace(kind.poll_request(reference), once=True)))
+            state = kind.read(reference, await send(replace(kind.poll_request(reference), once=True)))
             # The run after a slice may not exist yet. Then return the result of the slice.
-            last = seen.result or last
-            if not RunRecord.of(seen).is_slice:
-                return replace(seen, result=last)
-            reference = seen.reference
+            last = state.result or last
+            if not RunRecord.of(state).is_slice:
+                return replace(state, result=last)
+            reference = state.reference
 
 
-class FreshCondition(_OfOne):
+class FreshCondition(_ResourceCondition):
     """
     Condition that the last successful run ended within a duration before now or before a given time.
 
@@ -204,9 +204,9 @@ class FreshCondition(_OfOne):
     async def check(self, now: float) -> Check:
         rule = RunFilter(self.bound(now), RunTime.END)
         target = await self.target()
-        seen = await newest_back_to(self.kind, target, rule)
+        runs = await newest_back_to(self.kind, target, rule)
         latest = _latest(now)
-        good = [(end, run) for run in seen if run.succeeded and (end := run.ended_by(latest)) is not None]
+        good = [(end, run) for run in runs if run.succeeded and (end := run.ended_by(latest)) is not None]
         end, best = max(good, key=lambda each: each[0], default=(None, None))
         if best is not None and end is not None and end >= rule.moment:
             return self._met_by(best.state)
@@ -214,7 +214,7 @@ class FreshCondition(_OfOne):
         return Check(f"no run of {target.name} has succeeded since {rule.moment:%Y-%m-%d %H:%M:%S %Z}{last}")
 
 
-class LastRunCondition(_OfOne):
+class LastRunCondition(_ResourceCondition):
     """Condition that a run has ended. The result is that of the last ended run, even if another run is active."""
 
     name = "last_run"
@@ -226,15 +226,15 @@ class LastRunCondition(_OfOne):
         return Check(f"no run of {target.name} has ended so far") if last is None else self._met_by(last.state)
 
 
-def _one_that_goes_on(seen: RunState) -> Check:
+def _check_of_active_run(state: RunState) -> Check:
     """Return the check of one run that is active or scheduled."""
-    return Check(_state(seen), awaited=seen.reference, is_running=seen.outcome is Outcome.RUNNING)
+    return Check(_state(state), awaited=state.reference, is_running=state.outcome is Outcome.RUNNING)
 
 
-def _state(seen: RunState) -> str:
+def _state(state: RunState) -> str:
     """Return the state of a run in words."""
-    run_id = seen.reference.run_id
-    return f"{resource_label(seen.reference)}: run{f' {short_run_id(run_id)}' if run_id else ''} is {seen.outcome}"
+    run_id = state.reference.run_id
+    return f"{resource_label(state.reference)}: run{f' {short_run_id(run_id)}' if run_id else ''} is {state.outcome}"
 
 
 def _latest(now: float) -> datetime:

@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.errors import (
     InvalidRequestError,
     PermissionDeniedError,
 )
-from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.api.retry import requested_delay
 from airflow_provider_datapipe.runs.backoff import delay_after
 from airflow_provider_datapipe.runs.bridges import BridgeError
 from airflow_provider_datapipe.runs.errors import LostContactError, RunError
@@ -30,7 +30,7 @@ class SensorBackoff:
 
     :param now: current time in seconds since the epoch.
     :param polled_before: whether another process has polled successfully: then a resource that seems not to exist may
-        come back.
+        reappear.
     :param lost_since: time of a loss of contact that another process has logged, as seconds since the epoch.
     :param jitter: function that returns a number from 0 to 1.
     """
@@ -67,7 +67,7 @@ class SensorBackoff:
         if error is None:
             return self._contact_log.answered(now)
         if is_missing(error):
-            # The service can be reached, so this is no loss of contact.
+            # The service can be reached, so this is not a loss of contact.
             return logging.WARNING, str(error)
         return self._contact_log.failed(error, now)
 
@@ -87,7 +87,7 @@ class SensorBackoff:
         """
         if not (is_missing(error) and self._existed):
             return is_final(error, was_answered=self.was_answered)
-        # The service can be reached, so this is no loss of contact.
+        # The service can be reached, so this is not a loss of contact.
         self._contact = now
         self._missing = self._missing or MissingRun(GRACE, now)
         return self._missing.is_final(now)
@@ -109,7 +109,7 @@ class SensorBackoff:
                 "then run this task again."
             )
         self._failures += 1
-        return max(delay_after(self._failures, interval, self._jitter()), honored(error) or 0.0)
+        return max(delay_after(self._failures, interval, self._jitter()), requested_delay(error) or 0.0)
 
 
 def is_final(error: DatapipeError, *, was_answered: bool) -> bool:

@@ -20,7 +20,7 @@ from airflow_provider_datapipe.runs.run_history import RunTime
 from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync, streams_of_sync
 from airflow_provider_datapipe.runs.targets import required
 
-#: Number of polls of a sync's status after which its streams are polled directly, whatever the status shows.
+#: Number of polls of a sync's status after which its streams are polled directly in any case.
 _CONFIRM = 10
 #: The most names in a message.
 _LISTED = 5
@@ -73,7 +73,7 @@ class SyncCondition(Condition):
         bound = self._bound(now)
         if not self._streams:
             targets = await streams_of_sync(sync_id, self.fields.get("streams"), {})
-            self._streams = [_Stream(target, self._part(target)) for target in targets]
+            self._streams = [_Stream(target, self._stream_condition(target)) for target in targets]
         status = SyncStatus(sync_id)
         shown = status.index(await send(status.request()))
         items = [(stream, shown.get(stream.target.name)) for stream in self._streams]
@@ -100,33 +100,33 @@ class SyncCondition(Condition):
         if late:
             return self._not_yet(late)
         ends = tuple(end for stream in self._streams if stream.check for end in stream.check.ends)
-        return Check(f"all {len(ends)} streams of ELT sync {sync_id} are there", is_met=True, ends=ends)
+        return Check(f"all {len(ends)} streams of ELT sync {sync_id} meet the condition", is_met=True, ends=ends)
 
     @override
     def page(self, check: Check | None = None) -> ServicePage:
-        return ServicePage("elt_sync", self.given("sync_id"))
+        return ServicePage("elt_sync", self.page_id("sync_id"))
 
     @override
     def task_result(self, check: Check) -> tuple[Any, DatapipeError | None]:
         sync_id = self.fields["sync_id"]
         return result_of_sync(sync_id, check.ends), error_of_sync(sync_id, check.ends)
 
-    def _part(self, target: RunTarget) -> RunCondition | FreshCondition:
-        part = FreshCondition if "max_age" in self.fields else RunCondition
+    def _stream_condition(self, target: RunTarget) -> RunCondition | FreshCondition:
+        condition = FreshCondition if "max_age" in self.fields else RunCondition
         shared = {name: value for name, value in self.fields.items() if name not in ("sync_id", "streams")}
-        return part(target=target, kind="elt_stream", **shared)
+        return condition(target=target, kind="elt_stream", **shared)
 
     def _bound(self, now: float) -> tuple[datetime, str]:
         """Return the earliest time that satisfies the condition, and the name of the run's time that it applies to."""
-        part = self._part(RunTarget("", ""))
-        if isinstance(part, FreshCondition):
-            return part.bound(now), "finished_at"
-        rule = part.rule
+        condition = self._stream_condition(RunTarget("", ""))
+        if isinstance(condition, FreshCondition):
+            return condition.bound(now), "finished_at"
+        rule = condition.rule
         return rule.moment, "started_at" if rule.moment_of is RunTime.START else "finished_at"
 
     def _not_yet(self, late: Sequence[_Stream]) -> Check:
         names = ", ".join(stream.target.name for stream in late[:_LISTED]) + (", ..." if len(late) > _LISTED else "")
-        return Check(f"{len(late)} of {len(self._streams)} streams of the sync are waited for: {names}")
+        return Check(f"waiting for {len(late)} of {len(self._streams)} streams of the sync: {names}")
 
 
 def _is_late(item: Mapping[str, Any], bound: datetime, time: str) -> bool:

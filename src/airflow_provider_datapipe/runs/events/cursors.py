@@ -91,7 +91,7 @@ class EventCursor:
 
     @classmethod
     def from_dict(cls, stored: Any) -> EventCursor | None:
-        """Return the cursor that :meth:`as_dict` serialized, None if the value is no cursor."""
+        """Return the cursor that :meth:`as_dict` serialized, None if the value is not a cursor."""
         try:
             cursor = cls(**stored)
         except TypeError:

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.api.retry import requested_delay
 from airflow_provider_datapipe.flows import run_async
 from airflow_provider_datapipe.runs.backoff import delay_after, is_of_connection
 from airflow_provider_datapipe.runs.events.event_sources import EVENT_SOURCES, EventSource, Subscription, once
@@ -75,27 +75,27 @@ class Subscriber:
         self._store = store
         self._stored_at: float | None = None if subscription.cursor is None else time.monotonic()
         #: Cursors of events that were sent, but that Airflow may not have stored yet.
-        self._unsure: list[tuple[float, dict[str, Any] | None]] = []
+        self._unconfirmed: list[tuple[float, dict[str, Any] | None]] = []
         self._sent = 0
         #: The last of several events, which is held back, and the cursor that covers it.
         self._held: SubscriberEvents | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._gave_at = -_STARTED_WITHIN
+        self._sent_at = -_STARTED_WITHIN
 
     @property
     def subscription(self) -> Subscription:
         """Subscription with the current cursor."""
         return Subscription(self.resource_id, self.cursor, self.options)
 
-    def wanted(self, payloads: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def select(self, payloads: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the events whose outcomes the subscriber wants."""
         return [payload for payload in payloads if payload["outcome"] in self._outcomes]
 
-    def give(
+    def take_due(
         self, payloads: list[dict[str, Any]], cursor: dict[str, Any], put: Callable[[EventBatch], None]
     ) -> SubscriberEvents | None:
         """
-        Return the events to send now and the cursor that covers them, None if there are no events to send.
+        Return the events to send now and the cursor that covers them; None if there are no events to send now.
 
         The last of several events in a short time is held back until Airflow has started a DAG run for the others. Then
         it starts another DAG run, which also gets the events that the first run missed. If further events arrive
@@ -107,62 +107,62 @@ class Subscriber:
         """
         if not payloads:
             return None
-        now, sure = time.monotonic(), None
+        now, cursor_of_held = time.monotonic(), None
         if self._held:
-            (kept, sure) = self._held
+            (kept, cursor_of_held) = self._held
             payloads = [*kept, *payloads]
-        self._forget()
+        self._drop_held()
         *first, last = payloads
-        began = now if first else self._gave_at
+        began = now if first else self._sent_at
         if began + _STARTED_WITHIN <= now:
             return self._sending([last], cursor)
         self._held = ([last], cursor)
         self._timer = asyncio.get_running_loop().call_later(began + _STARTED_WITHIN - now, self._release, put)
-        return self._sending(first, sure) if first else None
+        return self._sending(first, cursor_of_held) if first else None
 
     def _release(self, put: Callable[[EventBatch], None]) -> None:
         if self._held:
             payloads, cursor = self._held
-            self._forget()
+            self._drop_held()
             put(EventBatch({self: self._sending(payloads, cursor)}))
 
     def _sending(self, payloads: list[dict[str, Any]], cursor: dict[str, Any] | None) -> SubscriberEvents:
         """Count the events as sent: no later cursor may be stored before theirs."""
         self._sent += 1
-        self._gave_at = time.monotonic()
+        self._sent_at = time.monotonic()
         return payloads, cursor
 
     def leave(self) -> None:
         """Unsubscribe. Drop the event that is held back: its cursor is not stored, so the next subscriber gets it."""
-        self._forget()
+        self._drop_held()
 
-    def _forget(self) -> None:
+    def _drop_held(self) -> None:
         if self._timer:
             self._timer.cancel()
         self._held = self._timer = None
 
-    async def confirmed(self, cursor: dict[str, Any] | None) -> None:
+    async def store_confirmed(self, cursor: dict[str, Any] | None) -> None:
         """Store the cursor of events that Airflow has stored."""
         self._sent -= 1
-        await self._keep(cursor)
+        await self._store_cursor(cursor)
 
-    def reported(self, cursor: dict[str, Any] | None) -> None:
-        """Remember the cursor of sent events, for an Airflow that does not confirm when it has stored them."""
-        self._unsure.append((time.monotonic(), cursor))
+    def sent_unconfirmed(self, cursor: dict[str, Any] | None) -> None:
+        """Remember the cursor of sent events. Airflow before 3.3 does not confirm that it has stored them."""
+        self._unconfirmed.append((time.monotonic(), cursor))
 
-    async def polled(self) -> None:
+    async def store_due(self) -> None:
         """Store the cursors that are due, after a poll."""
         now = time.monotonic()
-        sure = [cursor for at, cursor in self._unsure if now - at >= _STORED_WITHIN]
-        if sure:
-            del self._unsure[: len(sure)]
-            self._sent -= len(sure)
-            await self._keep(next((cursor for cursor in reversed(sure) if cursor), None))
+        stored = [cursor for at, cursor in self._unconfirmed if now - at >= _STORED_WITHIN]
+        if stored:
+            del self._unconfirmed[: len(stored)]
+            self._sent -= len(stored)
+            await self._store_cursor(next((cursor for cursor in reversed(stored) if cursor), None))
         is_due = self._stored_at is None or now - self._stored_at >= _STORE_EVERY
         if not self._sent and not self._held and is_due:
-            await self._keep(self.cursor)
+            await self._store_cursor(self.cursor)
 
-    async def _keep(self, cursor: dict[str, Any] | None) -> None:
+    async def _store_cursor(self, cursor: dict[str, Any] | None) -> None:
         if self._store is None or cursor is None:
             return
         try:
@@ -183,26 +183,26 @@ class EventBatch:
 
     def __init__(self, events: dict[Subscriber, SubscriberEvents]) -> None:
         self._events = events
-        self._taken: list[Subscriber] = []
+        self._sent_to: list[Subscriber] = []
 
     def of(self, subscriber: Subscriber) -> list[dict[str, Any]]:
         """Return the events of a subscriber."""
         return self._events[subscriber][0] if subscriber in self._events else []
 
-    def take(self, subscriber: Subscriber) -> None:
-        """Mark the events of a subscriber as sent."""
+    def mark_sent(self, subscriber: Subscriber) -> None:
+        """Mark the events of a subscriber as sent. :meth:`confirm` follows when Airflow has stored them."""
         if subscriber in self._events:
-            self._taken.append(subscriber)
+            self._sent_to.append(subscriber)
 
     async def confirm(self) -> None:
         """Store the cursors of the sent events, because Airflow has stored these events."""
-        for subscriber in self._taken:
-            await subscriber.confirmed(self._events[subscriber][1])
+        for subscriber in self._sent_to:
+            await subscriber.store_confirmed(self._events[subscriber][1])
 
-    def reported(self, subscriber: Subscriber) -> None:
-        """Mark the events of a subscriber as sent, for an Airflow that does not confirm when it has stored them."""
+    def mark_sent_unconfirmed(self, subscriber: Subscriber) -> None:
+        """Mark the events of a subscriber as sent. Airflow before 3.3 does not confirm that it has stored them."""
         if subscriber in self._events:
-            subscriber.reported(self._events[subscriber][1])
+            subscriber.sent_unconfirmed(self._events[subscriber][1])
 
 
 class _PolledResource:
@@ -217,7 +217,7 @@ class _PolledResource:
         self._poller = poller
         self._source = source
         self._failures = 0
-        self._trouble: tuple[str, float] | None = None
+        self._last_warning: tuple[str, float] | None = None
         self._wake = asyncio.Event()
         self.subscribers: dict[Subscriber, float] = {}
         # An own context, because its log lines do not belong to a single trigger.
@@ -250,7 +250,7 @@ class _PolledResource:
 
     async def _poll_once(self, run_poller: RunPoller) -> None:
         async def send(request: Request[Any]) -> Any:
-            return await run_poller.ask(once(request), in_doubt=self._failures > 0)
+            return await run_poller.send(once(request), after_failure=self._failures > 0)
 
         subscribers = list(self.subscribers)
         subscriptions = [subscriber.subscription for subscriber in subscribers]
@@ -263,34 +263,34 @@ class _PolledResource:
                 continue
             self.subscribers[subscriber] = time.monotonic() + subscriber.poll_interval
             subscriber.cursor = cursor
-            if part := subscriber.give(subscriber.wanted(payloads), cursor, self._poller.put):
-                sent[subscriber] = part
+            if due := subscriber.take_due(subscriber.select(payloads), cursor, self._poller.put):
+                sent[subscriber] = due
         if sent:
             self._poller.put(EventBatch(sent))
         for subscriber in subscribers:
             if subscriber in self.subscribers:
-                await subscriber.polled()
+                await subscriber.store_due()
 
     async def _back_off(self, error: Exception) -> None:
         what, now = str(error) or type(error).__name__, time.monotonic()
-        if self._trouble is None or self._trouble[0] != what or now - self._trouble[1] >= _WARN_EVERY:
-            self._trouble = (what, now)
+        if self._last_warning is None or self._last_warning[0] != what or now - self._last_warning[1] >= _WARN_EVERY:
+            self._last_warning = (what, now)
             log.warning("%s %s cannot be polled for events: %s", self._source.kind, self._source.key, what)
         self._failures += 1
         pause = min((subscriber.poll_interval for subscriber in self.subscribers), default=1.0)
-        asked = None
+        retry_after = None
         if isinstance(error, DatapipeError):
-            asked = honored(error)
+            retry_after = requested_delay(error)
         if not (isinstance(error, DatapipeError) and is_of_connection(error)):
             # Otherwise the backoff of the connection applies.
             pause = delay_after(self._failures, pause)
-        await asyncio.sleep(max(pause, asked or 0.0))
+        await asyncio.sleep(max(pause, retry_after or 0.0))
 
     def _recover(self) -> None:
-        if self._trouble is not None:
+        if self._last_warning is not None:
             log.info("%s %s is polled for events again.", self._source.kind, self._source.key)
         self._failures = 0
-        self._trouble = None
+        self._last_warning = None
 
 
 class EventPoller:

@@ -139,7 +139,7 @@ class Kind(ABC):
         """Return the state of a run from the answer to :meth:`poll_request`, or from a listed run."""
 
     async def explain(self, state: RunState) -> str | None:
-        """Return the reason of a failure if the service reports it apart from the run, else None."""
+        """Return the reason of a failure if the run does not contain it and another resource does, else None."""
         return None
 
     async def failed_records(self, state: RunState, most: int) -> list[dict[str, str]]:

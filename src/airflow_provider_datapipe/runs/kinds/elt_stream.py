@@ -52,15 +52,15 @@ class EltStreamKind(ScheduledKind):
 
     @override
     def read(self, reference: RunRef, answer: Any) -> RunState:
-        seen = super().read(reference, answer)
-        result = seen.result
+        state = super().read(reference, answer)
+        result = state.result
         if result is None or result["status"] != EltStreamRunStatus.CHUNK_COMPLETED:
-            return seen
+            return state
         # The slice has finished, and the load continues in the next run.
         following = replace(
-            seen.reference,
+            state.reference,
             run_id=None,
-            status_url=status_url_after(self._list_runs(reference.resource_id), seen.reference.run_id),
+            status_url=status_url_after(self._list_runs(reference.resource_id), state.reference.run_id),
             rows_before=result["rows_synced"] or 0,
         )
         return RunState(following, Outcome.RUNNING, result)

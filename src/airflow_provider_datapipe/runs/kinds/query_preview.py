@@ -44,7 +44,7 @@ class QueryPreviewKind(Kind):
 
     @override
     def accepted(self, target: RunTarget, answer: QueryPreviewCreated, baseline: KnownRuns | None = None) -> RunState:
-        # A query has no resource, so the ID of its execution identifies both. SQL is no valid key of Airflow's state.
+        # A query has no resource, so its execution ID identifies both. SQL is not a valid key of Airflow's task state.
         query_id = answer.query_execution_id
         return RunState(RunRef(self.name, query_id, target.name, run_id=query_id), Outcome.RUNNING)
 

@@ -69,8 +69,8 @@ class TransformKind(Kind):
 
     @override
     def find_active(self, target: RunTarget, newest: Transform) -> RunState | None:
-        seen = self.read(RunRef.to(self.name, target, attached=True), newest)
-        return None if seen.outcome.is_over else seen
+        state = self.read(RunRef.to(self.name, target, attached=True), newest)
+        return None if state.outcome.is_over else state
 
     @override
     def poll_request(self, reference: RunRef) -> Request[Transform]:
@@ -116,5 +116,5 @@ def _has_changed(before: dict[str, Any] | None, now: dict[str, Any]) -> bool:
     """
     if before is None or now == before or now["updated_at"] < before["updated_at"]:
         return False
-    # With the same time, the end of a build that was running before does not count as a new build.
+    # If the time is equal, a build that was running before has ended. This is not a new build.
     return bool(now["updated_at"] > before["updated_at"] or before["build"] != MaterializationStatus.RUNNING)

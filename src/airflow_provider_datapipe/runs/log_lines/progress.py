@@ -30,13 +30,13 @@ _SILENCE = 120.0
 
 
 class Waits(Protocol):
-    """The waits of a task, as far as progress lines show them."""
+    """The properties of a task's waits that progress lines show."""
 
     #: Number of all runs.
     size: int
 
     @property
-    def watches(self) -> list[RunWait]:
+    def run_waits(self) -> list[RunWait]:
         """The waits for the active runs."""
 
     @property
@@ -65,7 +65,7 @@ class ProgressLines:
         self._jitter = jitter
         #: Time of the next line, in seconds since the epoch.
         self.due = now
-        self._put_off(now)
+        self._schedule_next(now)
 
     def line(self, now: float, *, is_lost: bool = False) -> str:
         """
@@ -74,66 +74,67 @@ class ProgressLines:
         :param now: current time in seconds since the epoch.
         :param is_lost: True if contact with the service is lost.
         """
-        self._put_off(now)
-        watches = self._wait.watches
-        if self._wait.size == 1 and len(watches) == 1:
-            return f"{_named(watches[0])}: {_state(watches[0], now, is_lost=is_lost)}."
-        return f"{self._counted(len(watches))}: {_list(watches, now, is_lost=is_lost)}."
+        self._schedule_next(now)
+        run_waits = self._wait.run_waits
+        if self._wait.size == 1 and len(run_waits) == 1:
+            return f"{_named(run_waits[0])}: {_state(run_waits[0], now, is_lost=is_lost)}."
+        return f"{self._counted(len(run_waits))}: {_list(run_waits, now, is_lost=is_lost)}."
 
-    def _put_off(self, now: float) -> None:
+    def _schedule_next(self, now: float) -> None:
         gap = min(max(_SHORTEST_GAP, (now - self._began) * _GAP_OF_AGE), _LONGEST_GAP)
         self.due = now + gap * (1 + _SPREAD * self._jitter)
 
     def _counted(self, going: int) -> str:
         ended, queued = self._wait.ended, self._wait.queued
-        later = f", {queued} more are to be started" if queued else ""
+        later = f", {queued} are queued" if queued else ""
         return f"{ended} of {self._wait.size} runs have ended{later}; waiting for {going}"
 
 
-def _list(watches: Sequence[RunWait], now: float, *, is_lost: bool) -> str:
-    reported = [
-        f"{watch.reference.name} {_state(watch, now, is_lost=is_lost, briefly=True)}" for watch in watches[:_MOST_NAMED]
+def _list(run_waits: Sequence[RunWait], now: float, *, is_lost: bool) -> str:
+    descriptions = [
+        f"{run_wait.reference.name} {_state(run_wait, now, is_lost=is_lost, is_brief=True)}"
+        for run_wait in run_waits[:_MOST_NAMED]
     ]
-    if len(watches) > _MOST_NAMED:
-        reported.append(f"and {len(watches) - _MOST_NAMED} more")
-    return "; ".join(reported)
+    if len(run_waits) > _MOST_NAMED:
+        descriptions.append(f"and {len(run_waits) - _MOST_NAMED} more")
+    return "; ".join(descriptions)
 
 
-def _named(watch: RunWait) -> str:
-    reference = watch.reference
+def _named(run_wait: RunWait) -> str:
+    reference = run_wait.reference
     run = f", run {short_run_id(reference.run_id)}" if reference.run_id else ""
     return f"{resource_label(reference)}{run}"
 
 
-def _state(watch: RunWait, now: float, *, is_lost: bool, briefly: bool = False) -> str:
-    is_lost = is_lost or watch.lost is not None
-    is_silent = is_lost or watch.silence(now) > _SILENCE
-    age = now - watch.began
-    has_begun = watch.outcome is Outcome.RUNNING
+def _state(run_wait: RunWait, now: float, *, is_lost: bool, is_brief: bool = False) -> str:
+    is_lost = is_lost or run_wait.lost is not None
+    is_silent = is_lost or run_wait.silence(now) > _SILENCE
+    age = now - run_wait.began
+    has_started = run_wait.outcome is Outcome.RUNNING
     # After a slice of a load, the next run can be absent while the load is running.
-    parts = [f"{watch.outcome} for {span(age)}" if has_begun else f"has not begun, for {span(age)}"]
+    parts = [f"{run_wait.outcome} for {span(age)}" if has_started else f"has not started for {span(age)}"]
     if is_silent:
         # The run may have ended since the last answer.
-        parts = [f"{watch.outcome} at the last answer" if watch.was_seen else "not seen yet"]
-    if result := watch.result:
+        parts = [f"{run_wait.outcome} at the last answer" if run_wait.was_seen else "not seen yet"]
+    if result := run_wait.result:
         synced, total = result["rows_synced"], result["rows_total"]
         if synced is not None:
             of_all = "" if total is None else f" of {round(total):,}"
             parts.append(f"{round(synced):,}{of_all} rows so far")
     if is_silent:
-        parts.append(f"no answer of the service for {span(now - watch.last_answer)}")
-    elif not briefly and has_begun:
-        parts += _expected(watch, now)
+        parts.append(f"no answer from the service for {span(now - run_wait.last_answer)}")
+    elif not is_brief and has_started:
+        parts += _expected(run_wait, now)
     return ", ".join(parts)
 
 
-def _expected(watch: RunWait, now: float) -> list[str]:
-    usual = median(watch.reference.durations)
+def _expected(run_wait: RunWait, now: float) -> list[str]:
+    usual = median(run_wait.reference.durations)
     if usual is None:
         return []
-    end = watch.began + usual
+    end = run_wait.began + usual
     if end <= now:
-        return [f"longer than usual ({usual_duration(watch.reference.durations)})"]
+        return [f"longer than usual ({usual_duration(run_wait.reference.durations)})"]
     # Round up: a minute that has begun would read as a past time.
     at = datetime.fromtimestamp(ceil(end / _MINUTE) * _MINUTE, UTC)
-    return [f"expected to end about {at:%H:%M} UTC, as {usual_duration(watch.reference.durations)}"]
+    return [f"expected to end about {at:%H:%M} UTC, as {usual_duration(run_wait.reference.durations)}"]

@@ -69,7 +69,7 @@ class BulkStatusRequest(ABC):
     def fingerprint(self, item: Any) -> StatusFingerprint:
         """Return the fingerprint of an item, which changes when the state of the run changes."""
 
-    def is_going(self, item: Any) -> bool:
+    def is_active(self, item: Any) -> bool:
         """Return True if an item shows an active run that has started."""
         return True
 
@@ -145,7 +145,7 @@ class SyncStatus(BulkStatusRequest):
         )
 
     @override
-    def is_going(self, item: _StreamSnapshots) -> bool:
+    def is_active(self, item: _StreamSnapshots) -> bool:
         active = item.get("active_sync")
         # A run that is only scheduled has no start time.
         return bool(active and active.get("started_at"))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.api.retry import backoff_delay, honored
+from airflow_provider_datapipe.api.retry import backoff_delay, requested_delay
 from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
@@ -35,7 +35,7 @@ _SHARED_PAUSE = 0.25
 #: Bulk polls without a change, and seconds (with jitter up to twice as many), before a direct poll of the run.
 _CONFIRMATIONS = 10
 _CONFIRM_SECONDS = 120.0
-#: Number of consecutive bulk polls without the state of a run after which the run is polled only directly.
+#: Number of consecutive bulk polls without the state of a run (strikes) after which the run is only polled directly.
 _STRIKES = 3
 #: Seconds between two checks for waits that ended without an answer.
 _SWEEP = 5.0
@@ -48,7 +48,7 @@ class _Source:
     """A request that is repeated, and the waits that need its answers."""
 
     key: BulkStatusRequest | Request[Any]
-    watches: dict[RunWait, None] = field(default_factory=dict)
+    run_waits: dict[RunWait, None] = field(default_factory=dict)
     due: float = math.inf
     busy: bool = False
     not_before: float = 0.0
@@ -66,7 +66,7 @@ class _ScheduledWait:
     confirmations_left: int = 0
     confirm_at: float = 0.0
     strikes: int = 0
-    #: Number of consecutive failures of the bulk request, and the time until which the run is polled directly.
+    #: Number of consecutive failures of the bulk request, and the time until which the run is polled directly instead.
     failures: int = 0
     alone_until: float = 0.0
     #: True if the bulk status has changed in a way that suggests that the run has ended.
@@ -88,7 +88,7 @@ class PollRequest:
     """
 
     request: Request[Any]
-    watches: list[RunWait]
+    run_waits: list[RunWait]
     source: _Source
     due: float
     pages: int = 1
@@ -114,67 +114,67 @@ class PollSchedule:
     """
 
     def __init__(self, most: int = 1, jitter: Callable[[], float] = random.random) -> None:
-        self.contact = ConnectionBackoff(most, jitter)
+        self.backoff = ConnectionBackoff(most, jitter)
         self._jitter = jitter
         self._sources: dict[BulkStatusRequest | Request[Any], _Source] = {}
-        self._places: dict[RunWait, _ScheduledWait] = {}
+        self._scheduled: dict[RunWait, _ScheduledWait] = {}
         # Direct and bulk requests alternate, so that neither kind waits behind a long queue of the other.
         self._queues: tuple[_Queue, _Queue] = ([], [])
         self._turn = 0
         self._numbers = itertools.count()
-        self._more: deque[PollRequest] = deque()
-        self._under_way = 0
+        self._next_pages: deque[PollRequest] = deque()
+        self._active_requests = 0
         self._sweep_at = 0.0
         #: Time of the last successful direct poll.
-        self._shown_at = 0.0
+        self._direct_answer_at = 0.0
 
     def __len__(self) -> int:
         """Return the number of waits."""
-        return len(self._places)
+        return len(self._scheduled)
 
-    def add(self, watch: RunWait) -> None:
+    def add(self, run_wait: RunWait) -> None:
         """Add the wait for a run."""
-        source = self._source(bulk_status_for(watch.reference) or _direct(watch))
-        self._places[watch] = _ScheduledWait(source)
-        self._join(source, watch)
+        source = self._source(bulk_status_for(run_wait.reference) or _direct(run_wait))
+        self._scheduled[run_wait] = _ScheduledWait(source)
+        self._join(source, run_wait)
 
-    def discard(self, watch: RunWait) -> None:
+    def discard(self, run_wait: RunWait) -> None:
         """Remove a wait. The answer to a request that is being sent does not change it."""
-        place = self._places.pop(watch, None)
-        if place is not None:
-            self._leave(place.source, watch)
+        scheduled = self._scheduled.pop(run_wait, None)
+        if scheduled is not None:
+            self._leave(scheduled.source, run_wait)
 
     def next(self, now: float) -> PollRequest | None:
         """Return the poll to send now, None if there is none. The caller must report the result of each poll."""
-        if self._under_way >= self.contact.allowed or now < self.contact.paused_until:
+        if self._active_requests >= self.backoff.allowed or now < self.backoff.paused_until:
             return None
         poll = self._next_page(now) or self._next_due(now)
         if poll is not None:
-            self._under_way += 1
+            self._active_requests += 1
         return poll
 
     def is_due(self, now: float) -> bool:
         """Return True if :meth:`next` may return a poll, or the check for overdue waits is due."""
-        return self._under_way < self.contact.allowed and self.wake_at(now) <= now
+        return self._active_requests < self.backoff.allowed and self.wake_at(now) <= now
 
     def wake_at(self, now: float) -> float:
         """Return the time at which to call :meth:`next` and :meth:`overdue` again, unless an answer arrives before."""
         sweep = self._sweep_at
-        if self._under_way >= self.contact.allowed:
+        if self._active_requests >= self.backoff.allowed:
             return sweep
         for queue in self._queues:
             _drop_stale(queue)
-        due = now if self._more else min((queue[0][0] for queue in self._queues if queue), default=math.inf)
-        return min(sweep, max(due, self.contact.paused_until))
+        due = now if self._next_pages else min((queue[0][0] for queue in self._queues if queue), default=math.inf)
+        return min(sweep, max(due, self.backoff.paused_until))
 
     def answered(self, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
         """Process the answer to a poll, and return the waits that have ended."""
-        self.contact.answered(now)
+        self.backoff.answered(now)
         source = poll.source
         if isinstance(source.key, BulkStatusRequest):
             ends = self._read_list(source.key, poll, answer, now)
         else:
-            self._shown_at = now
+            self._direct_answer_at = now
             ends = self._read_direct(poll, answer, now)
         self._finish(poll, now)
         return ends
@@ -183,14 +183,16 @@ class PollSchedule:
         """Process a failed poll, and return the waits that have ended."""
         of_connection = is_of_connection(error)
         if of_connection:
-            self.contact.failed(error, now)
+            self.backoff.failed(error, now)
         else:
             # The failure concerns this request only: the service can be reached.
-            self.contact.answered(now)
+            self.backoff.answered(now)
         if isinstance(poll.source.key, BulkStatusRequest):
-            ends = self._failed_shared(poll, error, now, by_itself=not of_connection)
+            ends = self._failed_shared(poll, error, now, is_specific=not of_connection)
         else:
-            results = ((watch, watch.failed(error, now, rarer=not of_connection)) for watch in self._present(poll))
+            results = (
+                (run_wait, run_wait.failed(error, now, slow_down=not of_connection)) for run_wait in self._waiting(poll)
+            )
             ends = self._gather(results)
         self._finish(poll, now)
         return ends
@@ -200,23 +202,23 @@ class PollSchedule:
         if now < self._sweep_at:
             return []
         self._sweep_at = now + _SWEEP
-        error = self.contact.error
+        error = self.backoff.error
         # If polls are allowed, a last one decides. Do not wait for one that hangs.
-        tolerance = 0.0 if now < self.contact.paused_until else _SWEEP
+        tolerance = 0.0 if now < self.backoff.paused_until else _SWEEP
         return self._gather(
             (
-                watch,
-                watch.expired(now) or (watch.unreachable(error, now - tolerance) if error else None),
+                run_wait,
+                run_wait.expired(now) or (run_wait.unreachable(error, now - tolerance) if error else None),
             )
-            for watch in self._places
+            for run_wait in self._scheduled
             # The other waits are not due: a poll has not failed, even if the last answer is old.
-            if watch.due <= now
+            if run_wait.due <= now
         )
 
     def _next_page(self, now: float) -> PollRequest | None:
-        while self._more:
-            poll = self._more.popleft()
-            if self._present(poll):
+        while self._next_pages:
+            poll = self._next_pages.popleft()
+            if self._waiting(poll):
                 return poll
             self._release(poll.source, now)
         return None
@@ -229,18 +231,18 @@ class PollSchedule:
             due, source = popped
             key = source.key
             if not isinstance(key, BulkStatusRequest):
-                if all(watch.expired(now) for watch in source.watches):
+                if all(run_wait.expired(now) for run_wait in source.run_waits):
                     # None of these waits polls again: end them with overdue().
                     self._sweep_at = now
                     self._schedule(source, now + _SWEEP)
                     return None
                 source.busy = True
-                return PollRequest(key, list(source.watches), source, due)
-            if len(source.watches) >= key.WORTHWHILE:
+                return PollRequest(key, list(source.run_waits), source, due)
+            if len(source.run_waits) >= key.WORTHWHILE:
                 source.busy = True
-                return PollRequest(key.request(), list(source.watches), source, due)
-            for watch in list(source.watches):
-                self._move(watch, _direct(watch))
+                return PollRequest(key.request(), list(source.run_waits), source, due)
+            for run_wait in list(source.run_waits):
+                self._move(run_wait, _direct(run_wait))
 
     def _pop_due(self, now: float) -> tuple[float, _Source] | None:
         for _ in self._queues:
@@ -255,34 +257,34 @@ class PollSchedule:
 
     def _read_direct(self, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
         ends: WaitOutcomes = []
-        for watch in self._present(poll):
+        for run_wait in self._waiting(poll):
             try:
-                end = watch.seen(KINDS[watch.reference.kind].read(watch.reference, answer), now, poll.due)
+                end = run_wait.seen(KINDS[run_wait.reference.kind].read(run_wait.reference, answer), now, poll.due)
             except Exception as error:  # noqa: BLE001 - an invalid answer concerns only the runs in it
                 failure = error if isinstance(error, DatapipeError) else _unreadable(poll, error)
                 # Poll the run directly until its answer is valid: a list could show it as unchanged forever.
-                if end := watch.failed(failure, now):
-                    ends.append((watch, end))
+                if end := run_wait.failed(failure, now):
+                    ends.append((run_wait, end))
                 continue
             if end:
-                ends.append((watch, end))
+                ends.append((run_wait, end))
                 continue
-            place = self._places[watch]
-            place.confirmations_left = _CONFIRMATIONS
-            place.confirm_at = now + _CONFIRM_SECONDS * (1 + self._jitter())
-            if place.seems_over and watch.outcome is Outcome.RUNNING:
+            scheduled = self._scheduled[run_wait]
+            scheduled.confirmations_left = _CONFIRMATIONS
+            scheduled.confirm_at = now + _CONFIRM_SECONDS * (1 + self._jitter())
+            if scheduled.seems_over and run_wait.outcome is Outcome.RUNNING:
                 # The bulk status or the direct answer is out of date: treat the next bulk status as a change.
-                place.fingerprint = ()
-            place.seems_over = False
-            alone = place.strikes >= _STRIKES or now < place.alone_until
-            self._move(watch, (None if alone else bulk_status_for(watch.reference)) or _direct(watch))
+                scheduled.fingerprint = ()
+            scheduled.seems_over = False
+            alone = scheduled.strikes >= _STRIKES or now < scheduled.alone_until
+            self._move(run_wait, (None if alone else bulk_status_for(run_wait.reference)) or _direct(run_wait))
         return self._gather(ends)
 
     def _read_list(self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
         try:
             shown = shared.index(answer)
         except Exception as error:  # noqa: BLE001 - as in _read_direct
-            return self._failed_shared(poll, _unreadable(poll, error), now, by_itself=True)
+            return self._failed_shared(poll, _unreadable(poll, error), now, is_specific=True)
         poll.source.failures = 0
         return self._read_shared(shared, poll, answer, shown, now)
 
@@ -291,69 +293,71 @@ class PollSchedule:
     ) -> WaitOutcomes:
         ends: WaitOutcomes = []
         missing: list[RunWait] = []
-        for watch in self._present(poll):
-            place = self._places[watch]
-            place.failures = 0
+        for run_wait in self._waiting(poll):
+            scheduled = self._scheduled[run_wait]
+            scheduled.failures = 0
             try:
-                item = shared.find(watch.reference, shown)
+                item = shared.find(run_wait.reference, shown)
                 fingerprint = None if item is None else shared.fingerprint(item)
-                is_going = item is not None and shared.is_going(item)
+                is_active = item is not None and shared.is_active(item)
             except Exception as error:  # noqa: BLE001 - as in _read_direct
-                place.strikes += 1
+                scheduled.strikes += 1
                 _unreadable(poll, error)
-                self._poll_directly(watch, now)
+                self._poll_directly(run_wait, now)
                 continue
             if fingerprint is None:
-                missing.append(watch)
+                missing.append(run_wait)
                 continue
-            if fingerprint == place.fingerprint and (
-                shared.IS_COMPLETE or place.confirmations_left > 0 or now < place.confirm_at
+            if fingerprint == scheduled.fingerprint and (
+                shared.IS_COMPLETE or scheduled.confirmations_left > 0 or now < scheduled.confirm_at
             ):
-                place.strikes = 0
-                place.confirmations_left -= 1
-                end = watch.unchanged(now, poll.due)
+                scheduled.strikes = 0
+                scheduled.confirmations_left -= 1
+                end = run_wait.unchanged(now, poll.due)
             else:
                 # A confirmation without a change does not count against the bulk status.
-                place.strikes += fingerprint != place.fingerprint
-                place.seems_over = place.fingerprint not in (None, fingerprint) and not is_going
-                place.fingerprint = fingerprint
+                scheduled.strikes += fingerprint != scheduled.fingerprint
+                scheduled.seems_over = scheduled.fingerprint not in (None, fingerprint) and not is_active
+                scheduled.fingerprint = fingerprint
                 end = None
                 try:
-                    seen = shared.read(watch.reference, item)
-                    end = None if seen is NeedsDirectPoll.UNCLEAR else watch.seen(seen, now, poll.due)
+                    seen = shared.read(run_wait.reference, item)
+                    end = None if seen is NeedsDirectPoll.UNCLEAR else run_wait.seen(seen, now, poll.due)
                 except Exception as error:  # noqa: BLE001 - as in _read_direct
                     _unreadable(poll, error)
                     seen = NeedsDirectPoll.UNCLEAR
                 if seen is NeedsDirectPoll.UNCLEAR:
-                    self._poll_directly(watch, now)
+                    self._poll_directly(run_wait, now)
                     continue
             if end:
-                ends.append((watch, end))
-        self._pursue(shared, poll, answer, missing, now)
+                ends.append((run_wait, end))
+        self._poll_missing(shared, poll, answer, missing, now)
         return self._gather(ends)
 
-    def _failed_shared(self, poll: PollRequest, error: DatapipeError, now: float, *, by_itself: bool) -> WaitOutcomes:
+    def _failed_shared(self, poll: PollRequest, error: DatapipeError, now: float, *, is_specific: bool) -> WaitOutcomes:
         source = poll.source
-        ends = self._gather((watch, watch.unreachable(error, now)) for watch in self._present(poll))
+        ends = self._gather((run_wait, run_wait.unreachable(error, now)) for run_wait in self._waiting(poll))
         source.failures += 1
         # A gateway can reject only this request, while direct polls succeed.
-        by_itself |= source.failures > _STRIKES and self._shown_at > source.failed_at
+        is_specific |= source.failures > _STRIKES and self._direct_answer_at > source.failed_at
         source.failed_at = now
-        watches = self._present(poll)
-        if by_itself:
-            asked = honored(error)
-            for watch in watches:
-                place = self._places[watch]
-                place.failures += 1
-                hold = backoff_delay(place.failures, first=_FIRST_HOLD, longest=_LONGEST_HOLD, jitter=self._jitter())
-                place.alone_until = now + max(hold, asked or 0.0)
-                self._poll_directly(watch, now)
-        elif source.failures >= _STRIKES and watches:
+        run_waits = self._waiting(poll)
+        if is_specific:
+            retry_after = requested_delay(error)
+            for run_wait in run_waits:
+                scheduled = self._scheduled[run_wait]
+                scheduled.failures += 1
+                hold = backoff_delay(
+                    scheduled.failures, first=_FIRST_HOLD, longest=_LONGEST_HOLD, jitter=self._jitter()
+                )
+                scheduled.alone_until = now + max(hold, retry_after or 0.0)
+                self._poll_directly(run_wait, now)
+        elif source.failures >= _STRIKES and run_waits:
             # Test with one run if direct polls succeed.
-            self._poll_directly(watches[0], now)
+            self._poll_directly(run_waits[0], now)
         return ends
 
-    def _pursue(
+    def _poll_missing(
         self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, missing: list[RunWait], now: float
     ) -> None:
         """Poll the runs that an answer did not show: with the next page, or directly."""
@@ -363,36 +367,36 @@ class PollSchedule:
             _unreadable(poll, error)
             following = None
         if following is not None:
-            self._more.append(PollRequest(following, missing, poll.source, poll.due, poll.pages + 1))
+            self._next_pages.append(PollRequest(following, missing, poll.source, poll.due, poll.pages + 1))
             return
-        for watch in missing:
-            self._places[watch].strikes += 1
-            self._poll_directly(watch, now)
+        for run_wait in missing:
+            self._scheduled[run_wait].strikes += 1
+            self._poll_directly(run_wait, now)
 
-    def _present(self, poll: PollRequest) -> list[RunWait]:
+    def _waiting(self, poll: PollRequest) -> list[RunWait]:
         """Return the waits of a poll that still need its answer."""
         return [
-            watch
-            for watch in poll.watches
-            if (place := self._places.get(watch)) is not None and place.source is poll.source
+            run_wait
+            for run_wait in poll.run_waits
+            if (scheduled := self._scheduled.get(run_wait)) is not None and scheduled.source is poll.source
         ]
 
-    def _poll_directly(self, watch: RunWait, now: float) -> None:
-        watch.due = now
-        self._move(watch, _direct(watch))
+    def _poll_directly(self, run_wait: RunWait, now: float) -> None:
+        run_wait.due = now
+        self._move(run_wait, _direct(run_wait))
 
-    def _move(self, watch: RunWait, key: BulkStatusRequest | Request[Any]) -> None:
-        place = self._places[watch]
-        if place.source.key == key:
+    def _move(self, run_wait: RunWait, key: BulkStatusRequest | Request[Any]) -> None:
+        scheduled = self._scheduled[run_wait]
+        if scheduled.source.key == key:
             return
-        self._leave(place.source, watch)
-        place.source = self._source(key)
-        self._join(place.source, watch)
+        self._leave(scheduled.source, run_wait)
+        scheduled.source = self._source(key)
+        self._join(scheduled.source, run_wait)
 
     def _gather(self, results: Iterable[tuple[RunWait, WaitOutcome | None]]) -> WaitOutcomes:
-        ends = [(watch, end) for watch, end in results if end is not None]
-        for watch, _ in ends:
-            self.discard(watch)
+        ends = [(run_wait, end) for run_wait, end in results if end is not None]
+        for run_wait, _ in ends:
+            self.discard(run_wait)
         return ends
 
     def _source(self, key: BulkStatusRequest | Request[Any]) -> _Source:
@@ -401,30 +405,30 @@ class PollSchedule:
             source = self._sources[key] = _Source(key)
         return source
 
-    def _join(self, source: _Source, watch: RunWait) -> None:
-        source.watches[watch] = None
-        self._schedule(source, watch.due)
+    def _join(self, source: _Source, run_wait: RunWait) -> None:
+        source.run_waits[run_wait] = None
+        self._schedule(source, run_wait.due)
 
-    def _leave(self, source: _Source, watch: RunWait) -> None:
-        del source.watches[watch]
-        if not source.watches and not source.busy:
+    def _leave(self, source: _Source, run_wait: RunWait) -> None:
+        del source.run_waits[run_wait]
+        if not source.run_waits and not source.busy:
             del self._sources[source.key]
 
     def _finish(self, poll: PollRequest, now: float) -> None:
-        self._under_way -= 1
-        if not any(more.source is poll.source for more in self._more):
+        self._active_requests -= 1
+        if not any(more.source is poll.source for more in self._next_pages):
             self._release(poll.source, now)
 
     def _release(self, source: _Source, now: float) -> None:
         """Schedule the next request of a source, or remove it if no wait needs it."""
         source.busy = False
-        if not source.watches:
+        if not source.run_waits:
             self._sources.pop(source.key, None)
             return
         if isinstance(source.key, BulkStatusRequest):
             source.not_before = max(source.not_before, now + _SHARED_PAUSE)
         source.due = math.inf
-        self._schedule(source, min(watch.due for watch in source.watches))
+        self._schedule(source, min(run_wait.due for run_wait in source.run_waits))
 
     def _schedule(self, source: _Source, due: float) -> None:
         due = max(due, source.not_before)
@@ -436,7 +440,7 @@ class PollSchedule:
 
 def _drop_stale(queue: _Queue) -> None:
     """Remove outdated entries from the front of a queue."""
-    while queue and (queue[0][2].due != queue[0][0] or queue[0][2].busy or not queue[0][2].watches):
+    while queue and (queue[0][2].due != queue[0][0] or queue[0][2].busy or not queue[0][2].run_waits):
         heapq.heappop(queue)
 
 
@@ -447,7 +451,7 @@ def _unreadable(poll: PollRequest, error: Exception) -> ProtocolError:
     return unreadable
 
 
-def _direct(watch: RunWait) -> Request[Any]:
+def _direct(run_wait: RunWait) -> Request[Any]:
     """Return the request that polls one run directly."""
     # The wait repeats the poll. Retries of the client would delay the other waits.
-    return replace(KINDS[watch.reference.kind].poll_request(watch.reference), once=True)
+    return replace(KINDS[run_wait.reference.kind].poll_request(run_wait.reference), once=True)

@@ -96,15 +96,15 @@ class SharedClient:
             else:
                 return
 
-    async def refresh(self, *, in_doubt: bool) -> None:
+    async def refresh(self, *, after_failure: bool) -> None:
         """
         Read the Airflow connection again, and replace the client if it has changed.
 
-        :param in_doubt: True if requests fail, so that the key or the address may have changed. False to read it only
-            every 10 minutes.
+        :param after_failure: True if requests fail, so that the key or the address may have changed. False to read it
+            only every 10 minutes.
         """
         before = self._current
-        if before is None or (not in_doubt and time.monotonic() < self._read_at + _REREAD):
+        if before is None or (not after_failure and time.monotonic() < self._read_at + _REREAD):
             return
         self._read_at = time.monotonic()
         try:
@@ -138,9 +138,9 @@ class SharedClient:
             self._users[client] -= 1
             await self._close_unused(client)
 
-    async def ask(self, request: Request[Any], contact: ConnectionBackoff) -> Any:
+    async def send_with_backoff(self, request: Request[Any], backoff: ConnectionBackoff) -> Any:
         """
-        Send a request, and update the state of the contact.
+        Send a request, and report its success or failure to the backoff of the connection.
 
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
@@ -148,9 +148,9 @@ class SharedClient:
             answer = await self.send(request)
         except DatapipeError as error:
             if is_of_connection(error):
-                contact.failed(error, time.time())
+                backoff.failed(error, time.time())
             raise
-        contact.answered(time.time())
+        backoff.answered(time.time())
         return answer
 
     async def close(self) -> None:
@@ -171,7 +171,7 @@ class SharedClient:
             await client.close()
 
 
-async def until_welcome(contact: ConnectionBackoff) -> None:
+async def wait_for_backoff(backoff: ConnectionBackoff) -> None:
     """Wait until the backoff of the connection ends."""
-    while (pause := contact.paused_until - time.time()) > 0:  # noqa: ASYNC110 - the end may move during the sleep
+    while (pause := backoff.paused_until - time.time()) > 0:  # noqa: ASYNC110 - the end may move during the sleep
         await asyncio.sleep(pause)

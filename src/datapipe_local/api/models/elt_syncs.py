@@ -175,7 +175,7 @@ def elt_sync(context: Context, record: records.EltSync, *, with_streams: bool = 
 
 def available_stream(one: Available) -> Json:
     """Return ``AvailableStreamDto``."""
-    details = {"details": "The sync has this stream, and its source has it no more."} if one.retired else None
+    details = {"details": "The source no longer has this stream."} if one.retired else None
     return serialized(AvailableStreamDto, one, sub_streams=list(one.substreams), retirement_details=details)
 
 

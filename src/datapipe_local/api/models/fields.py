@@ -27,7 +27,7 @@ def _check_text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError("must hold no half of a character") from None
+        raise ValueError("must not contain half a character (a lone surrogate)") from None
     return value
 
 

@@ -33,15 +33,15 @@ _PATH = f"{AUTHORIZE_PATH}{{bridge_id}}"
 _FORM = "application/x-www-form-urlencoded"
 _LARGEST_FORM = 1 << 18
 _MOST_FIELDS = 2_000
-_NEW_ONE = "Go back to where you came from and ask for a new one."
+_NEW_ONE = "Go back to the application that sent you here, and request a new link."
 _CLOSED = {
     Standing.USED: (
         410,
-        "This link was used already",
-        f"A connection was made or changed with it. To change it again: {_NEW_ONE.lower()}",
+        "This link was already used",
+        f"It created or changed a connection. To change the connection again: {_NEW_ONE.lower()}",
     ),
     Standing.EXPIRED: (410, "This link has expired", f"It could be used for a day. {_NEW_ONE}"),
-    Standing.UNKNOWN: (404, "There is no such link", "See to it that the whole address was copied."),
+    Standing.UNKNOWN: (404, "There is no such link", "Check that the whole address was copied."),
 }
 
 
@@ -78,7 +78,7 @@ async def submit(request: Request, bridge_id: str) -> Response:
     except NotOpenError as error:
         return _closed(error)
     except _UnreadableError as error:
-        page = message_page("This form cannot be read", "Go back, and send it again as the page has it.")
+        page = message_page("This form cannot be read", "Go back, and submit the form of the page again.")
         return HTMLResponse(page, error.status, frame.headers())
     except ClientDisconnect:
         return Response(status_code=400)

@@ -21,7 +21,7 @@ NO_CONTENT = 204
 def _digits(value: object) -> object:
     # Otherwise pydantic would accept "1.0", "+1" and "1_0", too.
     if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
-        raise ValueError("must be a whole number, of digits alone")
+        raise ValueError("must be an integer, written with digits only")
     return value
 
 
@@ -70,7 +70,7 @@ async def refuse_other_than_json(request: Request) -> None:
     kind, _, detail = request.headers.get("content-type", "").partition(";")[0].strip().lower().partition("/")
     if kind != "application" or not (detail == "json" or detail.endswith("+json")):
         raise BadRequestError(
-            "Content-Type: the body is not said to be JSON: send it as application/json.",
+            "Content-Type: send the body as application/json.",
             error_code="invalid_request",
         )
 
@@ -84,7 +84,7 @@ def envelope(page: Page[Any], as_json: Callable[[Any], dict[str, Any]]) -> dict[
     return body
 
 
-def as_it_is(body: dict[str, Any]) -> Response:
+def unvalidated_json(body: dict[str, Any]) -> Response:
     """
     Return a JSON response for a body that needs no conversion.
 

@@ -19,7 +19,7 @@ def answering(answer: Any | None, *refusals: int, status: int = 200, conflict: A
     :param status: Status of a success.
     :param conflict: Schema of a 409.
     """
-    said: dict[int | str, dict[str, Any]] = {
+    responses: dict[int | str, dict[str, Any]] = {
         refusal: {
             "model": conflict if refusal == HTTPStatus.CONFLICT else ErrorDto,
             "description": HTTPStatus(refusal).phrase,
@@ -27,5 +27,5 @@ def answering(answer: Any | None, *refusals: int, status: int = 200, conflict: A
         for refusal in sorted({HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, *refusals})
     }
     if answer is not None:
-        said[status] = {"model": answer}
-    return {"status_code": status, "responses": said, "response_model": None}
+        responses[status] = {"model": answer}
+    return {"status_code": status, "responses": responses, "response_model": None}

@@ -20,9 +20,9 @@ from datapipe_local.api.routes.common import (
     Limit,
     NoFields,
     SortDirection,
-    as_it_is,
     envelope,
     no_content,
+    unvalidated_json,
 )
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.services import elt_streams
@@ -112,10 +112,10 @@ def list_runs(
 ) -> Response:
     """List the runs of a stream of the last three months, by start date."""
     page = elt_streams.page_of_runs(context, elt_stream_id, after=starting_after, limit=limit, direction=sort_direction)
-    return as_it_is(envelope(page, partial(serialized, EltStreamRunDto)))
+    return unvalidated_json(envelope(page, partial(serialized, EltStreamRunDto)))
 
 
 @router.get("/elt_stream_runs/{run_id}", **answering(EltStreamRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
     """Return a run of a stream."""
-    return as_it_is(serialized(EltStreamRunDto, elt_streams.runs(context).shown(run_id)))
+    return unvalidated_json(serialized(EltStreamRunDto, elt_streams.runs(context).shown(run_id)))

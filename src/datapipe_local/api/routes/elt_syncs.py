@@ -26,9 +26,9 @@ from datapipe_local.api.routes.common import (
     CurrentContext,
     Limit,
     NoFields,
-    as_it_is,
     envelope,
     no_content,
+    unvalidated_json,
 )
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.services import available_streams, elt_syncs
@@ -138,4 +138,4 @@ def get_status(context: CurrentContext, sync_id: str) -> Response:
     """Return the active and the latest run state of each stream."""
     elt_syncs.get(context, sync_id)
     states = elt_syncs.stream_states(context, sync_id)
-    return as_it_is({"elt_sync_id": sync_id, "source_streams": [stream_snapshots(state) for state in states]})
+    return unvalidated_json({"elt_sync_id": sync_id, "source_streams": [stream_snapshots(state) for state in states]})

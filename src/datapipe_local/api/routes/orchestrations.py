@@ -19,9 +19,9 @@ from datapipe_local.api.routes.common import (
     CurrentContext,
     Limit,
     NoFields,
-    as_it_is,
     envelope,
     no_content,
+    unvalidated_json,
 )
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.services import orchestrations
@@ -88,10 +88,10 @@ def list_runs(
 ) -> Response:
     """List runs, latest due date first, optionally of one orchestration."""
     page = orchestrations.page_of_runs(context, after=starting_after, limit=limit, orchestration_id=orchestration_id)
-    return as_it_is(envelope(page, partial(serialized, OrchestrationRunDto)))
+    return unvalidated_json(envelope(page, partial(serialized, OrchestrationRunDto)))
 
 
 @router.get("/orchestration_runs/{run_id}", **answering(OrchestrationRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
     """Return a run of an orchestration."""
-    return as_it_is(serialized(OrchestrationRunDto, orchestrations.get_run(context, run_id)))
+    return unvalidated_json(serialized(OrchestrationRunDto, orchestrations.get_run(context, run_id)))

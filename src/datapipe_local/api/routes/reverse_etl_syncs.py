@@ -29,9 +29,9 @@ from datapipe_local.api.routes.common import (
     Limit,
     NoFields,
     SortDirection,
-    as_it_is,
     envelope,
     no_content,
+    unvalidated_json,
 )
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.services import reverse_etl_catalog, reverse_etl_definitions, reverse_etl_records, reverse_etl_syncs
@@ -149,13 +149,13 @@ def list_runs(
     page = reverse_etl_syncs.page_of_runs(
         context, reverse_etl_sync_id, after=starting_after, limit=limit, direction=sort_direction
     )
-    return as_it_is(envelope(page, partial(serialized, ReverseEtlSyncRunDto)))
+    return unvalidated_json(envelope(page, partial(serialized, ReverseEtlSyncRunDto)))
 
 
 @router.get("/reverse_etl_sync_runs/{run_id}", **answering(ReverseEtlSyncRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
     """Return a run of a sync."""
-    return as_it_is(serialized(ReverseEtlSyncRunDto, reverse_etl_syncs.runs(context).shown(run_id)))
+    return unvalidated_json(serialized(ReverseEtlSyncRunDto, reverse_etl_syncs.runs(context).shown(run_id)))
 
 
 @router.get("/reverse_etl_failed_records", **answering(ListDto[ReverseEtlSyncRecordErrorDto], 404))

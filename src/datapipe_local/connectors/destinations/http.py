@@ -27,7 +27,7 @@ _TRIES = 5
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 30.0
 _SECONDS_FOR_AN_ANSWER = 30.0
-_NO_ADDRESS = "A record with this key can have no address of its own."
+_NO_ADDRESS = "The key of this record cannot be part of a URL."
 #: Client errors that reject the records of a batch. With other client errors the run fails.
 _OF_RECORDS = frozenset(
     {
@@ -38,7 +38,7 @@ _OF_RECORDS = frozenset(
     }
 )
 _GONE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
-#: Client errors that ask to retry later and mean that the request had no effect.
+#: Client errors that mean that the request had no effect, and can be retried later.
 _LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
@@ -46,7 +46,7 @@ class HttpDestination:
     """
     Writer for an HTTP endpoint.
 
-    The URL of all records is ``<url>/<object type>``; each record has a URL of its own below it, made of its key.
+    The URL of all records is ``<url>/<object type>``; each record has its own URL below it, made of its key.
     Unless the sync's settings say otherwise, the writer POSTs each record to the URL of all records, and with
     ``update`` PATCHes it at its own URL. It DELETEs removed records at their own URLs.
 
@@ -91,7 +91,9 @@ class HttpDestination:
         try:
             self._client = open_client(url, rule, timeout=_SECONDS_FOR_AN_ANSWER)
         except httpx.InvalidURL as error:
-            raise RunError(f"The destination {self._url} is no address ({error}): correct its connection.") from error
+            raise RunError(
+                f"The destination {self._url} is not a valid URL ({error}): correct its connection."
+            ) from error
 
     def unanswered(self) -> Unanswered | None:
         """Return the records of the request that was in flight."""
@@ -142,7 +144,7 @@ class HttpDestination:
                 self._under_way.forget()
                 raise self._failed(f"answered {answer.phrase}", part)
             if answer.takes and named is None:
-                raise self._failed("answered with errors that name no record", part)
+                raise self._failed("answered with errors without a record", part)
             self._under_way.end()
             if not named and not answer.takes:
                 if len(left) > 1:
@@ -181,7 +183,7 @@ class HttpDestination:
             headers["content-type"] = "application/json"
             body = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         answer: Answer | None = None
-        said, wait = "", 0.0
+        failure, wait = "", 0.0
         for number in range(_TRIES):
             if number:
                 self._pause(min(wait, _LONGEST_WAIT))
@@ -195,10 +197,10 @@ class HttpDestination:
                     self._under_way.forget()
                 raise RunError(f"The destination {self._url} was refused: {error}.") from error
             except httpx.HTTPError as error:
-                said = f"could not be reached ({str(error) or type(error).__name__})"
+                failure = f"could not be reached ({str(error) or type(error).__name__})"
                 may_be_done = may_be_done or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 continue
-            said = f"answered {answer.phrase}"
+            failure = f"answered {answer.phrase}"
             is_at_work = may_be_done and answer.status == HTTPStatus.CONFLICT
             if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status in _LATER or is_at_work:
                 may_be_done = may_be_done or answer.status not in _LATER
@@ -213,9 +215,11 @@ class HttpDestination:
             return answer
         if not may_be_done:
             self._under_way.forget()
-        raise self._failed(said, records)
+        raise self._failed(failure, records)
 
-    def _failed(self, said: str, records: Sequence[Record]) -> RunError:
+    def _failed(self, failure: str, records: Sequence[Record]) -> RunError:
         first = records[0].record_id
-        what = f"{len(records)} records from {first!r} on" if self._is_array else f"record {first!r}"
-        return RunError(f"The destination {self._url} {said} for {what}: see to it, then run the sync again.")
+        affected = f"{len(records)} records from {first!r} on" if self._is_array else f"record {first!r}"
+        return RunError(
+            f"The destination {self._url} {failure} for {affected}: correct the cause, then run the sync again."
+        )

@@ -61,11 +61,11 @@ class Answer:
         """The reason for the refusal."""
         if isinstance(self.content, dict):
             for name in ("message", "error"):
-                said = self.content.get(name)
-                if isinstance(said, dict):
-                    said = said.get("message")
-                if isinstance(said, str) and said.strip():
-                    return _line(said)
+                message = self.content.get(name)
+                if isinstance(message, dict):
+                    message = message.get("message")
+                if isinstance(message, str) and message.strip():
+                    return _line(message)
         return self.phrase
 
     def wait(self) -> float | None:

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 LARGEST_BATCH = 1_000
 _ADDRESSES = {
-    "collection": "That of all objects: <url>/<object type>",
-    "record": "One for each: <url>/<object type>/<key>",
+    "collection": "URL of all objects: <url>/<object type>",
+    "record": "URL of each object: <url>/<object type>/<key>",
 }
 _METHODS = {
     "collection": {"POST": "POST", "PUT": "PUT"},
-    "record": {"PATCH": "PATCH: what is not sent stays", "PUT": "PUT: the whole object"},
+    "record": {"PATCH": "PATCH: other properties stay unchanged", "PUT": "PUT: the whole object"},
 }
 
 
@@ -37,7 +37,7 @@ class HttpOffer:
 
     def settings_schema(self, known: Mapping[str, Any]) -> Json:
         """Return the schema of address, method and batch size. The choices of the method depend on the address."""
-        method: Json = {"type": "string", "title": "Method", "description": "How a record is sent there."}
+        method: Json = {"type": "string", "title": "Method", "description": "HTTP method for a record."}
         methods = _METHODS.get(str(known.get("address")))
         if methods is not None:
             method["oneOf"] = one_of(methods)
@@ -45,7 +45,7 @@ class HttpOffer:
             "type": "string",
             "title": "Address",
             "description": (
-                "Where a record is sent. Left out, POST to the address of all objects; to update, PATCH to its own."
+                "Where a record is sent. Default: POST to the URL of all objects; to update, PATCH to its own URL."
             ),
             "oneOf": one_of(_ADDRESSES),
         }
@@ -53,8 +53,8 @@ class HttpOffer:
             "type": "integer",
             "title": "Batch size",
             "description": (
-                "Send up to so many records in one request, as an array, to the address of all objects. Left out,"
-                " each record is a request."
+                "Largest number of records in one request, as an array, to the URL of all objects. Default:"
+                " one request for each record."
             ),
             "minimum": 1,
             "maximum": LARGEST_BATCH,
@@ -66,13 +66,13 @@ class HttpOffer:
         )
 
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
-        """Return True if each record has a URL of its own."""
+        """Return True if each record has its own URL."""
         return settings.get("address") == "record"
 
     def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
         """Return why settings and mode conflict: updates need URLs of their own, and those exclude batches."""
         if mode == OperationName.UPDATE and settings.get("address") == "collection":
-            return "address: to update, each record needs an address of its own: give 'record', or leave it out."
+            return "address: an update needs the URL of each record: give 'record', or omit the setting."
         if "batch_size" in settings and (mode == OperationName.UPDATE or settings.get("address") == "record"):
-            return "batch_size: records with an address of their own are sent one by one: leave it out."
+            return "batch_size: records with their own URLs are sent one by one: omit the setting."
         return None

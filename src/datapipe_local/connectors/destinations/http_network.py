@@ -31,7 +31,7 @@ def open_client(url: str, rule: EgressRule, *, timeout: float) -> httpx.Client:
     # A proxy cannot reach this machine's own addresses.
     client = httpx.Client(timeout=timeout, trust_env=not _is_local(url))
     if rule is not EgressRule.ANY:
-        # httpx has no parameter for the network of its transports. A test holds these names.
+        # httpx has no parameter for the network of its transports. A test checks these names.
         pool: Any = client._transport._pool  # type: ignore[attr-defined]  # noqa: SLF001 - see above
         pool._network_backend = _CheckedNetwork(pool._network_backend, rule)  # noqa: SLF001 - see above
         for pattern, proxy in client._mounts.items():  # noqa: SLF001 - see above

@@ -59,13 +59,13 @@ class UnderWay:
         :return: The key, and True if the request may have been sent before.
         """
         before = self._state["request"]
-        said = as_json(records)
-        if before is not None and (before["records"], before["is_deletion"]) == (said, is_deletion):
+        content = as_json(records)
+        if before is not None and (before["records"], before["is_deletion"]) == (content, is_deletion):
             return str(before["key"]), True
         self._state["number"] += 1
-        about = [self._state["salt"], self._state["number"], self._sync_id, is_deletion, said]
+        about = [self._state["salt"], self._state["number"], self._sync_id, is_deletion, content]
         key = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32]
-        self._state["request"] = {"key": key, "records": said, "is_deletion": is_deletion, "of_failed_run": False}
+        self._state["request"] = {"key": key, "records": content, "is_deletion": is_deletion, "of_failed_run": False}
         self._note(self.checkpoint())
         return key, False
 

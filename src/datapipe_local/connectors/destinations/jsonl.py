@@ -128,7 +128,7 @@ class AppendOnlyFile:
                 self._note(self.checkpoint())
                 write(file, start, text)
         except OSError as error:
-            # Nothing was written: the next run starts anew.
+            # Nothing was written: the next run starts from the beginning.
             self._under_way = None
             raise unwritable(self.path, error) from error
         self._under_way = None

@@ -67,7 +67,7 @@ class JsonLinesOffer:
         file: Json = {
             "type": "string",
             "title": "File",
-            "description": "An existing file in that folder. Left out, it is one named after the object type.",
+            "description": "An existing file in that folder. Default: a file named after the object type.",
         }
         if known.get("folder") in folders:
             names = _files(self.folder / known["folder"], self.suffix)
@@ -75,8 +75,8 @@ class JsonLinesOffer:
         folder = {
             "type": "string",
             "title": "Folder",
-            "description": "A folder within that of the connection. Left out, it is that one itself.",
-            "oneOf": one_of({name: "The connection's own" if name == _HERE else name for name in folders}),
+            "description": "A folder within the folder of the connection. Default: the folder of the connection.",
+            "oneOf": one_of({name: "The folder of the connection" if name == _HERE else name for name in folders}),
         }
         return schema_of_settings("Where records are written", {"folder": folder, "file": file}, {"file": ["folder"]})
 

@@ -61,7 +61,7 @@ class DestinationSettings(Strict):
 class HttpSettings(DestinationSettings, title="HTTP endpoint"):
     """Settings of a connection to an HTTP endpoint."""
 
-    url: str = Field(min_length=1, description="Where records are sent to; the kind of object is added to it.")
+    url: str = Field(min_length=1, description="The URL of the endpoint; the object type is added to it.")
 
     @field_validator("url")
     @classmethod
@@ -84,13 +84,13 @@ class HttpSettings(DestinationSettings, title="HTTP endpoint"):
 class JsonLinesSettings(DestinationSettings, title="JSON Lines files"):
     """Settings of a connection to a folder of JSON Lines files."""
 
-    path: str = Field(min_length=1, description="The folder that the files are written to.")
+    path: str = Field(min_length=1, description="The folder for the files.")
 
 
 class CsvSettings(DestinationSettings, title="CSV files"):
     """Settings of a connection to a folder of CSV files."""
 
-    path: str = Field(min_length=1, description="The folder that the files are written to.")
+    path: str = Field(min_length=1, description="The folder for the files.")
 
 
 class SqlSettings(DestinationSettings, title="SQL tables"):

@@ -148,7 +148,7 @@ class SqlTable:
 
     def _receive(self, records: Sequence[Record], outcomes: Sequence[Outcome]) -> None:
         if self._receipts is not None:
-            self._receipts.write([record for record, said in zip(records, outcomes, strict=True) if said is None])
+            self._receipts.write([record for record, outcome in zip(records, outcomes, strict=True) if outcome is None])
 
     def _write(self, record: Record) -> Outcome:
         names = list(record.properties)
@@ -157,10 +157,10 @@ class SqlTable:
         if self._mode == OperationName.UPDATE:
             # An update of the key alone still shows whether the row exists.
             sets = ", ".join(self._set(name) for name in others or key)
-            done = self._run(f"UPDATE {self._table} SET {sets} WHERE {self._where(key)}", record.properties)  # noqa: S608 - quoted
+            done = self._run(f"UPDATE {self._table} SET {sets} WHERE {self._where(key)}", record.properties)  # noqa: S608 - quoted names
             return None if done else ABSENT
         sql = (
-            f"INSERT INTO {self._table} ({', '.join(_quoted(name) for name in names)})"  # noqa: S608 - quoted
+            f"INSERT INTO {self._table} ({', '.join(_quoted(name) for name in names)})"  # noqa: S608 - quoted names
             f" VALUES ({', '.join(f':{_mark(name)}' for name in names)})"
         )
         if self._mode != OperationName.INSERT:
@@ -176,7 +176,7 @@ class SqlTable:
         return None
 
     def _delete(self, record: Record) -> Outcome:
-        self._run(f"DELETE FROM {self._table} WHERE {self._where(list(record.identity))}", record.identity)  # noqa: S608 - quoted
+        self._run(f"DELETE FROM {self._table} WHERE {self._where(list(record.identity))}", record.identity)  # noqa: S608 - quoted names
         return None
 
     def _run(self, sql: str, values: dict[str, Any]) -> int:
@@ -208,8 +208,8 @@ class SqlTable:
         return " AND ".join(self._set(name) for name in key)
 
     def _unwritable(self, error: Exception) -> RunError:
-        said = reason(error) if isinstance(error, sa.exc.SQLAlchemyError) else str(error)
-        return RunError(f"The table {self._name} of {self._url} cannot be written: {said}.")
+        message = reason(error) if isinstance(error, sa.exc.SQLAlchemyError) else str(error)
+        return RunError(f"The table {self._name} of {self._url} cannot be written: {message}.")
 
 
 def _quoted(name: str) -> str:

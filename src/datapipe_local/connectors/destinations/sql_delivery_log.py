@@ -41,7 +41,7 @@ class Receipts:
         with connection.begin():
             connection.execute(sa.text(_CREATE))
             row = connection.execute(
-                sa.text(f"SELECT number, last_batch, before FROM {TABLE} WHERE sync_id = :id"),  # noqa: S608 - our own
+                sa.text(f"SELECT number, last_batch, before FROM {TABLE} WHERE sync_id = :id"),  # noqa: S608 - a fixed name
                 {"id": sync_id},
             ).one_or_none()
         self._number = 0 if row is None else int(row[0])
@@ -76,7 +76,7 @@ class Receipts:
         }
         self._connection.execute(
             sa.text(
-                f"INSERT INTO {TABLE} (sync_id, number, last_batch, before) VALUES (:id, :number, :last, :before)"  # noqa: S608 - our own
+                f"INSERT INTO {TABLE} (sync_id, number, last_batch, before) VALUES (:id, :number, :last, :before)"  # noqa: S608 - a fixed name
                 " ON CONFLICT (sync_id) DO UPDATE SET number = excluded.number, last_batch = excluded.last_batch,"
                 " before = excluded.before"
             ),

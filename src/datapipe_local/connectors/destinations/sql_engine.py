@@ -52,9 +52,9 @@ def place_of(object_type_id: str) -> tuple[str | None, str]:
 def reason(error: sa.exc.SQLAlchemyError) -> str:
     """Return the message of the database, in one line."""
     original = getattr(error, "orig", None)
-    said = str(original if original is not None else error).strip()
+    message = str(original if original is not None else error).strip()
     # The first line has the error; the second line of PostgreSQL quotes values, which are in the record anyway.
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return " ".join(lines[:2])[:300] or type(error).__name__
 
 

@@ -31,7 +31,7 @@ def is_archive(name: str) -> bool:
 
 
 def begins_as_archive(path: Path) -> bool:
-    """Return True if a file has the first bytes of a zip archive, whatever its name is."""
+    """Return True if a file has the first bytes of a zip archive, regardless of its name."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
 
@@ -68,7 +68,7 @@ def unpack(
                 and (known or format_of(member.filename) is not None)
             ]
             _refuse_unclear_names(path, wanted)
-            _refuse_what_fills_the_disk(path, wanted, folder)
+            _check_unpacked_size(path, wanted, folder)
             return [
                 (member.filename, _unpack(archive, member, folder / f"data{number}", check))
                 for number, member in enumerate(wanted)
@@ -101,20 +101,22 @@ def _refuse_unclear_names(path: Path, members: list[zipfile.ZipInfo]) -> None:
         name = member.filename
         place = PurePosixPath(name.replace("\\", "/"))
         if place.is_absolute() or ".." in place.parts:
-            raise RunError(f"{path} cannot be unpacked: the name {name!r} leads out of it. Pack it again.")
+            raise RunError(
+                f"{path} cannot be unpacked: the name {name!r} is outside the archive's folder. Pack it again."
+            )
         if name in known:
             raise RunError(f"{path} cannot be unpacked: it holds several files named {name!r}. Pack it again.")
         known.add(name)
 
 
-def _refuse_what_fills_the_disk(path: Path, members: list[zipfile.ZipInfo], folder: Path) -> None:
+def _check_unpacked_size(path: Path, members: list[zipfile.ZipInfo], folder: Path) -> None:
     # The declared sizes are reliable: unpacking a file fails if it is larger.
     size, packed = sum(member.file_size for member in members), path.stat().st_size
     if len(members) > _MOST_FILES:
         raise RunError(f"{path} holds {len(members)} files, more than {_MOST_FILES}: unpack it, and name its files.")
     if size > _LARGE and size > _MOST_TIMES * packed:
         raise RunError(
-            f"{path} would become {size} bytes, {size // packed} times as many: unpack it, if that is meant."
+            f"{path} would become {size} bytes, {size // packed} times as many: unpack it, if that is intended."
         )
     if size > shutil.disk_usage(folder).free:
         raise RunError(

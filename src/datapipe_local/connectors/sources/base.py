@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from datapipe_local.warehouse.loading.increment import Newest
+    from datapipe_local.warehouse.loading.incremental import Newest
     from datapipe_local.warehouse.loading.readable import Readable
     from datapipe_local.warehouse.statements import Interruptible
 
@@ -57,14 +57,14 @@ class Need:
     :param newest: The greatest known pointer value. Rows with smaller ones are not needed.
     :param rows: Rows are needed, not only columns.
     :param check: A function that raises if the data is no longer needed; long operations call it repeatedly.
-    :param breaking_off: A context manager that makes the operation of its ``with`` block interruptible.
+    :param interruptible: A context manager that makes the operation of its ``with`` block interruptible.
     """
 
     excluded: Collection[str] = ()
     newest: Newest | None = None
     rows: bool = True
     check: Callable[[], None] = field(default=lambda: None)
-    breaking_off: Callable[[Interruptible], AbstractContextManager[None]] = field(default=lambda _: nullcontext())
+    interruptible: Callable[[Interruptible], AbstractContextManager[None]] = field(default=lambda _: nullcontext())
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _PATTERN_CHARACTERS = frozenset("*?[]{}")
 class FilesSettings(Strict, title="Files in a folder"):
     """Settings of a connection to a folder."""
 
-    path: str = Field(min_length=1, description="The folder that the files are in.")
+    path: str = Field(min_length=1, description="The folder with the files.")
 
 
 class FileOrigin(Strict):
@@ -41,7 +41,7 @@ class FileOrigin(Strict):
     @classmethod
     def _stays_in_the_folder(cls, file: str | None) -> str | None:
         if file is not None and (PurePath(file).is_absolute() or ".." in PurePath(file).parts):
-            raise ValueError("give the file's place within the connection's path, without '..'")
+            raise ValueError("give the path of the file relative to the connection's path, without '..'")
         return file
 
     @model_validator(mode="after")
@@ -105,7 +105,7 @@ class FilesSource:
                         folders[entry.name] = pattern
         except PermissionError as error:
             raise SourceError(
-                f"The folder {self._folder} may not be read: give this user the right to.", lost_access=True
+                f"The folder {self._folder} cannot be read: give this user the permission to read it.", lost_access=True
             ) from error
         except OSError as error:
             raise SourceError(
@@ -180,8 +180,8 @@ class FilesSource:
         found = _readable(wanted, path, folder, need)
         if len(found) != 1:
             raise RunError(
-                f"{path} holds {len(found)} files: pack the one that the stream reads, or give it as `files`,"
-                " to have all of them read as one."
+                f"{path} holds {len(found)} files: pack only one file, or set `files` instead of `file`"
+                " to read all of them as one table."
             )
         ((name, readable),) = found
         if readable.stat().st_size == 0:
@@ -205,7 +205,7 @@ class FilesSource:
         if len(kinds) != 1:
             raise RunError(
                 f"{where} holds files of several formats, {' and '.join(sorted(kinds))}:"
-                " give `within` of the stream, a pattern of those that it reads."
+                " set `within` of the stream to a pattern of the files to read."
             )
         (kind,) = kinds
         options = {**wanted.reader_options(kind), "union_by_name": True}

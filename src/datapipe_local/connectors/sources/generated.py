@@ -27,12 +27,12 @@ class GeneratedColumn(Strict, title="Column"):
 
     name: str = Field(pattern=_NAME, max_length=63)
     kind: Literal["id", "int", "float", "text", "timestamp", "enum"]
-    values: list[str] | None = Field(default=None, min_length=1, description="Of an enum: what it can be.")
+    values: list[str] | None = Field(default=None, min_length=1, description="The possible values of an enum.")
 
     @model_validator(mode="after")
     def _has_values(self) -> Self:
         if (self.kind == "enum") != (self.values is not None):
-            raise ValueError("give `values` of an enum, and of nothing else")
+            raise ValueError("give `values` for an enum, and only for an enum")
         return self
 
 
@@ -43,7 +43,10 @@ class GeneratedTable(Strict, title="Table"):
     rows: int = Field(ge=0, le=_MOST_ROWS)
     columns: list[GeneratedColumn] = Field(min_length=1, max_length=200)
     changes_per_hour: float | int = Field(
-        default=0, ge=0, le=3600, description="How often each row changes. Then it has a column updated_at, too."
+        default=0,
+        ge=0,
+        le=3600,
+        description="The time between changes of each row. The table then also has a column updated_at.",
     )
 
     @model_validator(mode="after")
@@ -52,21 +55,21 @@ class GeneratedTable(Strict, title="Table"):
         if self.changes_per_hour:
             names.append(CHANGED)
         if len(set(names)) != len(names):
-            raise ValueError("no two columns can have the same name, and updated_at is one of a table that changes")
+            raise ValueError("the names of columns must be unique, and updated_at is reserved in a table that changes")
         return self
 
 
 class GeneratedSettings(Strict, title="Generated data"):
     """Settings of a connection to generated data."""
 
-    seed: int = Field(default=0, description="Another seed makes other data.")
+    seed: int = Field(default=0, description="A different seed generates different data.")
     tables: list[GeneratedTable] = Field(min_length=1, max_length=100)
 
     @model_validator(mode="after")
     def _tables_differ(self) -> Self:
         names = [table.name.lower() for table in self.tables]
         if len(set(names)) != len(names):
-            raise ValueError("no two tables can have the same name")
+            raise ValueError("the names of tables must be unique")
         return self
 
 
@@ -135,7 +138,7 @@ class GeneratedSource:
             now = round(as_datetime(self._clock.now()).timestamp() * 1_000_000)
             phase = f"CAST(md5_number_lower(concat_ws('|', {seed}, range)) % {period} AS BIGINT)"
             rows = (
-                f"SELECT range AS i, ({now} + {phase}) // {period} AS version, version * {period} - {phase} AS changed"  # noqa: S608
+                f"SELECT range AS i, ({now} + {phase}) // {period} AS version, version * {period} - {phase} AS changed"  # noqa: S608 - numbers of the service
                 f" FROM range({table.rows})"
             )
             shown.append(f"make_timestamp(changed) AS {CHANGED}")

@@ -31,7 +31,9 @@ class SqlSourceSettings(Strict, title="SQL database"):
         description="The database: sqlite:////folder/file.db, or postgresql://user:password@host:port/database."
     )
     database_schema: str | None = Field(
-        default=None, min_length=1, description="The schema whose tables are offered; else the database's own default."
+        default=None,
+        min_length=1,
+        description="The schema with the tables. Default: the default schema of the database.",
     )
 
     @field_validator("url")
@@ -118,7 +120,7 @@ class SqlSource:
                 raise RunError(
                     f"The database {self._shown} has no table {name!r}: correct `table` of the stream."
                 ) from error
-            with need.breaking_off(_Reading(connection)):
+            with need.interruptible(_Reading(connection)):
                 rows = sql_rows.write(connection, table, need, Path(folder) / "rows.jsonl")
             connection.close()
             yield Fetched(f"the table {name} of {self._shown}", rows.query, rows.size, rows.is_whole)
@@ -208,5 +210,5 @@ def _have_text(connection: "sa.Connection") -> None:
 
 def _reason(error: Exception) -> str:
     """Return the message of the database, in one line."""
-    said = str(getattr(error, "orig", None) or error).strip()
-    return " ".join(said.split())[:300].rstrip(".") or type(error).__name__
+    message = str(getattr(error, "orig", None) or error).strip()
+    return " ".join(message.split())[:300].rstrip(".") or type(error).__name__

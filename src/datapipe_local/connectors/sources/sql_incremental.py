@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.types import TypeEngine
 
-    from datapipe_local.warehouse.loading.increment import Newest
+    from datapipe_local.warehouse.loading.incremental import Newest
 
     Condition = sa.ColumnElement[bool]
     Rule = Callable[[sa.Connection, sa.Column[Any], Any], Condition | None]

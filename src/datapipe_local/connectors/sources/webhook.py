@@ -56,7 +56,7 @@ class BasicAuthentication(Strict, title="Basic"):
     @classmethod
     def _ends_somewhere(cls, username: str) -> str:
         if ":" in username:
-            raise ValueError("leave out the colon: what follows it would be read as the password")
+            raise ValueError("remove the colon: it ends the user name")
         return username
 
 
@@ -71,7 +71,7 @@ class TokenAuthentication(Strict, title="Token"):
     @classmethod
     def _fits_into_a_header(cls, token: str) -> str:
         if not (token.isascii() and token.isprintable() and token == token.strip()):
-            raise ValueError("use printable ASCII characters, and no space at the ends: it has to fit into a header")
+            raise ValueError("use printable ASCII characters without leading and trailing spaces, as in a header")
         return token
 
 
@@ -89,12 +89,12 @@ Authentication = Annotated[
 
 
 class WebhookTable(Strict, title="Table"):
-    """Table, with a URL of its own."""
+    """Table, with its own URL."""
 
     name: str = Field(
         pattern=_TABLE,
         max_length=63,
-        description="Letters, digits and single underscores, first a letter. The end of its address.",
+        description="Letters, digits and single underscores, starting with a letter. The last part of its URL.",
     )
     sync_mode: Literal["unpacked", "packed"] = Field(
         default="unpacked",
@@ -106,7 +106,7 @@ class WebhookSettings(Strict, title="Webhook"):
     """Settings of a webhook connection."""
 
     authentication: Authentication = Field(
-        default=NoAuthentication(method="none"), description="What a request has to show to be let in."
+        default=NoAuthentication(method="none"), description="How a request must authenticate."
     )
     tables: list[WebhookTable] = Field(min_length=1, max_length=100)
 
@@ -114,7 +114,7 @@ class WebhookSettings(Strict, title="Webhook"):
     def _tables_differ(self) -> Self:
         names = [table.name.lower() for table in self.tables]
         if len(set(names)) != len(names):
-            raise ValueError("no two tables can have the same name")
+            raise ValueError("the names of tables must be unique")
         return self
 
     def table(self, name: str) -> WebhookTable | None:

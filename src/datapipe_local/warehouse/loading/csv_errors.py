@@ -43,30 +43,30 @@ def explain(error: duckdb.Error, readable: object) -> str | None:
     :param error: The error.
     :param readable: The source.
     """
-    said = str(error)
+    message = str(error)
     if not isinstance(readable, Scan) or not is_csv(readable):
         return None
     if isinstance(error, duckdb.ConversionException):
-        return _explain_type(said, readable)
-    if not isinstance(error, duckdb.InvalidInputException) or not _STRUCTURE.search(said):
+        return _explain_type(message, readable)
+    if not isinstance(error, duckdb.InvalidInputException) or not _STRUCTURE.search(message):
         return None
-    if _ENCODING.search(said):
-        return _explain_encoding(said, readable)
-    if width := _WIDTH.search(said):
+    if _ENCODING.search(message):
+        return _explain_encoding(message, readable)
+    if width := _WIDTH.search(message):
         expected, found = int(width[1]), int(width[2])
         remedy = " or set the option `null_padding`" if found < expected else ""
         reason = f"has {found} fields instead of {expected}: correct the line{remedy}"
-    elif _OPEN_QUOTE in said:
+    elif _OPEN_QUOTE in message:
         reason = "has a quote that is not closed, or text after a closing quote: correct the line, or set `quote`"
-    elif "Maximum line size" in said:
+    elif "Maximum line size" in message:
         reason = "is longer than `max_line_size`: raise this option, or look for a quote that is not closed"
-    elif "state machine" in said:
+    elif "state machine" in message:
         reason = (
             "has another line end (LF, CRLF, CR) than the lines before, or characters after a closing quote: correct it"
         )
     else:
         reason = "cannot be parsed"
-    return f"{_place(said, readable)} {reason}"
+    return f"{_place(message, readable)} {reason}"
 
 
 def explain_value(error: duckdb.Error, readable: object) -> str | None:
@@ -80,8 +80,8 @@ def explain_value(error: duckdb.Error, readable: object) -> str | None:
     """
     if not isinstance(readable, Scan) or not is_csv(readable) or "sample_size" not in readable.options:
         return None
-    said = str(error)
-    value, column = _VALUE.search(said), _COLUMN.search(said)
+    message = str(error)
+    value, column = _VALUE.search(message), _COLUMN.search(message)
     if not isinstance(error, duckdb.ConversionException) or value is None:
         return None
     place = "the file has a value"
@@ -103,28 +103,28 @@ def is_misread(error: duckdb.Error, readable: object) -> bool:
     :param error: The error.
     :param readable: The source.
     """
-    said = str(error)
-    file = _FILE.search(said)
-    if not isinstance(readable, Scan) or file is None or not (_OPEN_QUOTE in said or _WIDTH.search(said)):
+    message = str(error)
+    file = _FILE.search(message)
+    if not isinstance(readable, Scan) or file is None or not (_OPEN_QUOTE in message or _WIDTH.search(message)):
         return False
     path = Path(file[1])
-    return path.stat().st_size > _PARALLEL_BYTES and _line_of(said, readable, path) is None
+    return path.stat().st_size > _PARALLEL_BYTES and _line_of(message, readable, path) is None
 
 
-def _explain_type(said: str, scan: Scan) -> str | None:
+def _explain_type(message: str, scan: Scan) -> str | None:
     """Return the message of an error about a type that the user sets. Detected types are retried instead."""
-    column = _COLUMN.search(said)
+    column = _COLUMN.search(message)
     given = {name.lower(): kind for name, kind in scan.options.get("types", {}).items()}
     if column is None or column[1].lower() not in given:
         return None
     return (
-        f"{_place(said, scan)} has a value in column {column[1][:100]!r} that is not {given[column[1].lower()]}:"
+        f"{_place(message, scan)} has a value in column {column[1][:100]!r} that is not {given[column[1].lower()]}:"
         " correct the value, or the option `types`"
     )
 
 
-def _explain_encoding(said: str, scan: Scan) -> str:
-    file = _FILE.search(said)
+def _explain_encoding(message: str, scan: Scan) -> str:
+    file = _FILE.search(message)
     # Some errors do not name the file.
     for path in [Path(file[1])] if file else scan.paths:
         found = csv_encoding.unreadable(path, encoding_of(scan))
@@ -139,12 +139,12 @@ def _prefix(scan: Scan, path: Path) -> str:
     return f"{scan.name_of(path)}: " if len(scan.paths) > 1 else ""
 
 
-def _place(said: str, scan: Scan) -> str:
+def _place(message: str, scan: Scan) -> str:
     """Return the file and the line of an error of DuckDB."""
-    file, line = _FILE.search(said), _LINE.search(said)
+    file, line = _FILE.search(message), _LINE.search(message)
     path = Path(file[1]) if file else None
     name = _prefix(scan, path) if path else ""
-    if "state machine" in said:
+    if "state machine" in message:
         # The search is bytewise.
         quote = str(scan.options.get("quote", '"'))
         found = csv_lines.first_other_line_end(path, quote) if path and encoding_of(scan).lower() != "utf-16" else None
@@ -152,15 +152,15 @@ def _place(said: str, scan: Scan) -> str:
     if line is None:
         return f"{name}the file"
     counted = int(line[1])
-    return f"{name}line {(_line_of(said, scan, path) if path else None) or counted}"
+    return f"{name}line {(_line_of(message, scan, path) if path else None) or counted}"
 
 
-def _line_of(said: str, scan: Scan, path: Path) -> int | None:
+def _line_of(message: str, scan: Scan, path: Path) -> int | None:
     """Return the line of a malformed record. DuckDB counts records, and ignores newlines in quotes."""
     arguments = path, dialect_of(scan, path), encoding_of(scan), comment_of(scan)
-    if width := _WIDTH.search(said):
+    if width := _WIDTH.search(message):
         found = csv_lines.first_of_width(*arguments, int(width[2]))
-    elif _OPEN_QUOTE in said:
+    elif _OPEN_QUOTE in message:
         found = csv_lines.first_wrong_quote(*arguments)
     else:
         return None

@@ -161,7 +161,7 @@ def _check_width(cursor: duckdb.DuckDBPyConnection, scan: Scan, path: Path, dial
     # With an additional column, only rows with extra fields are complete.
     columns = dict.fromkeys((*dialect.names, _unused(dialect.names)), _TEXT)
     wider = _scan(scan, [_File(path, dialect)], columns, ignore_errors=True)
-    if not number(cursor.execute(f"SELECT count(*) FROM {wider}")):  # noqa: S608 - quoted
+    if not number(cursor.execute(f"SELECT count(*) FROM {wider}")):  # noqa: S608 - quoted names
         return
     place = f"{scan.name_of(path)}: " if len(scan.paths) > 1 else ""
     found = csv_lines.first_other_width(path, dialect, encoding_of(scan), comment_of(scan))
@@ -301,7 +301,7 @@ def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, file: _File, attempt: 
     conditions = ", ".join(f"bool_or({guards[name]})" for name in guards)
     as_text = dict.fromkeys(kinds, _TEXT)
     rows = _scan(scan, [file], as_text, **attempt.options)
-    row = cursor.execute(f"SELECT {conditions} FROM {rows}").fetchone()  # noqa: S608 - quoted
+    row = cursor.execute(f"SELECT {conditions} FROM {rows}").fetchone()  # noqa: S608 - quoted names
     kinds |= {name: _TEXT for name, changed in zip(guards, row or (), strict=False) if changed}
     return replace(file, types=tuple(kinds.values()))
 
@@ -361,7 +361,7 @@ def _detected(
     # Without the option, DuckDB detects a comment character.
     arguments = _arguments({"comment": "", **options, **_pinned(file.dialect), **care})
     path = literal(str(file.path))
-    query = f"SELECT Columns, DateFormat, TimestampFormat FROM sniff_csv({path}, {arguments})"  # noqa: S608 - quoted
+    query = f"SELECT Columns, DateFormat, TimestampFormat FROM sniff_csv({path}, {arguments})"  # noqa: S608 - quoted names
     apart = cursor.cursor()
     try:
         # A separate cursor: an error must not abort the transaction.
@@ -403,7 +403,7 @@ def _read(scan: Scan, files: list[_File], attempt: _Attempt) -> str:
         for name, kind in columns.items()
     )
     read = {name: csv_exact.read_as(kind, marks) if name in guards else kind for name, kind in columns.items()}
-    return f"(SELECT {shown} FROM {_scan(scan, files, read, **attempt.options)})"  # noqa: S608 - quoted
+    return f"(SELECT {shown} FROM {_scan(scan, files, read, **attempt.options)})"  # noqa: S608 - quoted names
 
 
 def _scan(scan: Scan, files: list[_File], columns: Mapping[str, str], **more: Any) -> str:

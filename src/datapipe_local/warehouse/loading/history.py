@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from datapipe_local.warehouse.loading.readable import hash_of
 from datapipe_local.warehouse.loading.types import described, evolve
-from datapipe_local.warehouse.warehouse import Place, WarehouseError, drop, quoted, stands
+from datapipe_local.warehouse.warehouse import Place, WarehouseError, drop, exists_at, quoted
 
 if TYPE_CHECKING:
     import duckdb
@@ -36,27 +36,28 @@ def keep(cursor: duckdb.DuckDBPyConnection, place: Place, run: Run, *, cautious:
     taken_names = {name.lower() for name, _ in described(cursor, place.sql)} & {_FROM, _TO}
     if taken_names:
         raise WarehouseError(
-            f"the source has a column {min(taken_names)}, which the history table needs: exclude it, or have no history"
+            f"the source has a column {min(taken_names)}, which the history table needs: exclude it, or disable the"
+            " history table"
         )
     if run.resets_history:
         drop(cursor, history)
     cursor.execute(
-        f"CREATE TABLE IF NOT EXISTS {history.sql} AS SELECT *, CAST(NULL AS TIMESTAMP) AS {_FROM},"  # noqa: S608 - quoted
+        f"CREATE TABLE IF NOT EXISTS {history.sql} AS SELECT *, CAST(NULL AS TIMESTAMP) AS {_FROM},"  # noqa: S608 - quoted names
         f" CAST(NULL AS TIMESTAMP) AS {_TO} FROM {place.sql} LIMIT 0"
     )
     _, values = evolve(cursor, history, place.sql, cautious=cautious)
     columns = [quoted(name) for name, _ in described(cursor, history.sql) if name not in (_FROM, _TO)]
     # Columns that the table no longer has are null from now on.
     taken = f"SELECT {', '.join(values)} FROM {place.sql}"  # noqa: S608 - as above
-    now = f"((SELECT * EXCLUDE ({_FROM}, {_TO}) FROM {history.sql} LIMIT 0) UNION ALL BY NAME ({taken}))"  # noqa: S608
+    now = f"((SELECT * EXCLUDE ({_FROM}, {_TO}) FROM {history.sql} LIMIT 0) UNION ALL BY NAME ({taken}))"  # noqa: S608 - quoted names
     same = " AND ".join(f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in columns)
     moment = f"TIMESTAMP '{run.moment}'"
     cursor.execute(
-        f"UPDATE {history.sql} AS a SET {_TO} = {moment} WHERE {_TO} IS NULL"  # noqa: S608
+        f"UPDATE {history.sql} AS a SET {_TO} = {moment} WHERE {_TO} IS NULL"  # noqa: S608 - quoted names
         f" AND NOT EXISTS (SELECT 1 FROM {now} AS b WHERE {same})"
     )
     cursor.execute(
-        f"INSERT INTO {history.sql} BY NAME SELECT DISTINCT {', '.join(columns)}, {moment} AS {_FROM} FROM {now} AS a"  # noqa: S608
+        f"INSERT INTO {history.sql} BY NAME SELECT DISTINCT {', '.join(columns)}, {moment} AS {_FROM} FROM {now} AS a"  # noqa: S608 - quoted names
         f" ANTI JOIN (SELECT * FROM {history.sql} WHERE {_TO} IS NULL) AS b ON {same}"
     )
 
@@ -73,7 +74,7 @@ def hide(cursor: duckdb.DuckDBPyConnection, place: Place, signature: list[object
     history = history_of(place)
     excluded, hashed = _names(signature, 0), _names(signature, 1)
     already = hashed if before is None else _names(before, 1)
-    if before == signature or not stands(cursor, history):
+    if before == signature or not exists_at(cursor, history):
         return
     for name, _ in described(cursor, history.sql):
         if name.casefold() in excluded:

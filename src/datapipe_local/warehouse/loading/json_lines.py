@@ -48,7 +48,7 @@ _LINE = re.compile(r"in line (\d+)")
 
 def relations_of(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     """Return the relations of a file: with types from its beginning, then with types from all of it."""
-    # Files of pushed data are already checked: rows without fields and files without rows are no errors there.
+    # Files of pushed data are already checked: they may have rows without fields, or no rows.
     fixed: dict[str, Any] = {} if _is_own_file(scan) else {"records": "true"}
     if "columns" in scan.options:
         return [scan.sql(**fixed)]
@@ -167,7 +167,7 @@ def _suspicions(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typ
     ]
     values = ", ".join(quoted(column.name) for column in columns)
     row = cursor.execute(
-        f"SELECT bool_or(coalesce({' OR '.join(changes) or 'false'}, false)),"  # noqa: S608 - quoted
+        f"SELECT bool_or(coalesce({' OR '.join(changes) or 'false'}, false)),"  # noqa: S608 - quoted names
         f" bool_or(coalesce({values}, NULL) IS NULL) FROM {_as_json(scan, columns)}"
     ).fetchone()
     return _Suspicions(*map(bool, row or (False, False)))
@@ -206,7 +206,7 @@ def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) 
         return None
     texts = f"SELECT unnest({_texts(name for name, _ in checked)}) AS text, unnest(range({len(checked)})) AS position"
     rows = cursor.execute(
-        f"SELECT position, coalesce(bool_or(regexp_matches(text, {literal(_LONG)})), false),"  # noqa: S608 - quoted
+        f"SELECT position, coalesce(bool_or(regexp_matches(text, {literal(_LONG)})), false),"  # noqa: S608 - quoted names
         " coalesce(bool_and(regexp_matches(text, '^-?[0-9]+$')), false),"
         f" coalesce(bool_or(regexp_matches(text, {literal(_NOT_JSON)})"
         " OR isinf(TRY_CAST(text AS DOUBLE)) AND NOT regexp_matches(text, '^-?[0-9]+$')), false)"
@@ -231,7 +231,7 @@ def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) 
         else quoted(name)
         for name, _ in columns
     ]
-    return f"(SELECT {', '.join(shown)} FROM {scan.sql(**_typed(read))})"  # noqa: S608 - quoted
+    return f"(SELECT {', '.join(shown)} FROM {scan.sql(**_typed(read))})"  # noqa: S608 - quoted names
 
 
 def _readable(kind: str) -> str:
@@ -261,7 +261,7 @@ def _check_case(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typ
 
 def _keys(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     source = scan.sql(auto_detect=False, records="false", columns={"json": "JSON"})
-    query = f"SELECT DISTINCT unnest(json_keys(json)) FROM {source}"  # noqa: S608 - quoted
+    query = f"SELECT DISTINCT unnest(json_keys(json)) FROM {source}"  # noqa: S608 - quoted names
     return [str(row[0]) for row in cursor.execute(query).fetchall()]
 
 

@@ -46,7 +46,7 @@ def query_of(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readabl
             if isinstance(readable, Scan) and not _has_name(cursor, readable, name):
                 raise ColumnsError(
                     f"the source has a protected column twice, and the reader names the second one {name!r}."
-                    " Rename one of them at the source, or protect this name, too"
+                    " Rename one of them at the source, or also protect this name"
                 )
     return selection.sql(relation, columns)
 
@@ -81,11 +81,11 @@ def _has_name(cursor: duckdb.DuckDBPyConnection, scan: Scan, name: str) -> bool:
     if csv_files.is_csv(scan):
         return any(name in columns for columns in csv_files.columns_of(scan))
     if scan.reader == "read_parquet":
-        names = f"SELECT name AS found FROM parquet_schema({literal([str(path) for path in scan.paths])})"  # noqa: S608 - quoted
+        names = f"SELECT name AS found FROM parquet_schema({literal([str(path) for path in scan.paths])})"  # noqa: S608 - quoted names
     else:
         options = {key: value for key, value in scan.options.items() if key in _OF_OBJECTS}
         objects = replace(scan, reader="read_json_objects", options=options)
-        names = f"SELECT unnest(json_keys(json)) AS found FROM {objects.sql()} WHERE json_type(json) = 'OBJECT'"  # noqa: S608 - quoted
+        names = f"SELECT unnest(json_keys(json)) AS found FROM {objects.sql()} WHERE json_type(json) = 'OBJECT'"  # noqa: S608 - quoted names
     return has(cursor, f"({names})", f"trim(found) = {literal(name)}")
 
 

@@ -67,8 +67,8 @@ class Selection:
             if name.casefold() not in excluded
         ]
         if not shown:
-            raise WarehouseError("No column would be left: exclude fewer")
-        return f"SELECT {', '.join(shown)} FROM {relation}"  # noqa: S608 - quoted
+            raise WarehouseError("No column would be left: exclude fewer columns")
+        return f"SELECT {', '.join(shown)} FROM {relation}"  # noqa: S608 - quoted names
 
 
 def hash_of(column: str) -> str:
@@ -159,5 +159,5 @@ def _file_by_file(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> str:
     parts = []
     for file, typed in zip(files, columns, strict=True):
         shown = ", ".join(f"{converted(name, kind, wanted[name.lower()])} AS {quoted(name)}" for name, kind in typed)
-        parts.append(f"SELECT {shown} FROM {file}")  # noqa: S608 - quoted
+        parts.append(f"SELECT {shown} FROM {file}")  # noqa: S608 - quoted names
     return f"({' UNION ALL BY NAME '.join(parts)})"

@@ -40,7 +40,7 @@ def show(cursor: duckdb.DuckDBPyConnection, place: Place, key: Sequence[str]) ->
     for name in names(columns):
         view = Place(place.schema, f"{place.name}{_BETWEEN}{name}")
         cursor.execute(
-            f"CREATE VIEW {view.sql} AS SELECT {shown}__record__.*"  # noqa: S608 - quoted
+            f"CREATE VIEW {view.sql} AS SELECT {shown}__record__.*"  # noqa: S608 - quoted names
             f" FROM (SELECT {parent}unnest({quoted(name)}) AS __record__ FROM {place.sql})"
         )
 

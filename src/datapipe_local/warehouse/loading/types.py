@@ -146,4 +146,4 @@ def _by_duckdb(cursor: duckdb.DuckDBPyConnection, first: str, second: str) -> st
 
 def has(cursor: duckdb.DuckDBPyConnection, relation: str, condition: str) -> bool:
     """Return True if a relation has a row that meets a condition."""
-    return cursor.execute(f"SELECT 1 FROM {relation} WHERE {condition} LIMIT 1").fetchone() is not None  # noqa: S608 - quoted
+    return cursor.execute(f"SELECT 1 FROM {relation} WHERE {condition} LIMIT 1").fetchone() is not None  # noqa: S608 - quoted names

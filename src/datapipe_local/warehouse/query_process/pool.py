@@ -37,7 +37,7 @@ class QueryProcesses:
         self._free = threading.Condition()
 
     @contextmanager
-    def lent(self, check: Callable[[], None]) -> Iterator[QueryProcess]:
+    def borrow(self, check: Callable[[], None]) -> Iterator[QueryProcess]:
         """
         Lend a process for a ``with`` block.
 
@@ -48,7 +48,7 @@ class QueryProcesses:
         try:
             yield process
         finally:
-            self._give_back(process)
+            self._return(process)
 
     def close(self) -> None:
         """Stop the idle processes, and the busy ones when they are returned."""
@@ -76,7 +76,7 @@ class QueryProcesses:
                 self._free.notify()
             raise
 
-    def _give_back(self, process: QueryProcess) -> None:
+    def _return(self, process: QueryProcess) -> None:
         with self._free:
             is_kept = process.is_usable and not self._idle and not self._closed
             if is_kept:

@@ -78,7 +78,7 @@ def _values(connection: duckdb.DuckDBPyConnection, query: str, most: int) -> Ite
     shown = [as_json_can(name, kind) for name, kind in zip(names, kinds, strict=True)]
     nested = [position for position, kind in enumerate(kinds) if NESTED.match(kind)]
     connection.execute(
-        f"SELECT {', '.join(shown)} FROM ({query}\n) AS sample ({', '.join(map(quoted, names))}) LIMIT {most}"  # noqa: S608 - names of our own
+        f"SELECT {', '.join(shown)} FROM ({query}\n) AS sample ({', '.join(map(quoted, names))}) LIMIT {most}"  # noqa: S608 - generated names
     )
     while batch := connection.fetchmany(_ROWS_AT_A_TIME):
         for row in batch:

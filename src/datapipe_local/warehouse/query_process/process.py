@@ -65,7 +65,7 @@ class QueryProcess:
         """The process ID."""
         return self._process.pid
 
-    def ask(self, request: dict[str, Any], seconds: float | None) -> Any:
+    def run(self, request: dict[str, Any], seconds: float | None) -> Any:
         """
         Run a query.
 
@@ -145,14 +145,14 @@ class QueryProcess:
             # Ended by the kernel's out-of-memory killer, or by an allocation that DuckDB does not check.
             return self._out_of_memory(f" (the process ended with {_reason(status)})")
         return WarehouseError(
-            f"The process for queries could not start ({_reason(status)}): see that {self.memory // _MEBIBYTE} MiB of"
-            " memory are free."
+            f"The process for queries could not start ({_reason(status)}): make sure that"
+            f" {self.memory // _MEBIBYTE} MiB of memory are free."
         )
 
     def _out_of_memory(self, detail: str = "") -> QueryMemoryError:
         return QueryMemoryError(
-            f"The query needed more memory than the {self.memory // _MEBIBYTE} MiB of its process{detail}: have it read"
-            " less, or start the service with a larger --memory-limit."
+            f"The query needed more memory than the {self.memory // _MEBIBYTE} MiB of its process{detail}: reduce the"
+            " data that it reads, or start the service with a larger --memory-limit."
         )
 
 

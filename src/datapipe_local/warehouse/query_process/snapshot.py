@@ -101,7 +101,7 @@ def _filled(cursor: duckdb.DuckDBPyConnection, query: str, copy: str, most_rows:
     for schema in sorted({place.schema for place in (*named.tables, *named.views)}):
         cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {copy}.{quoted(schema)}")
     if window is not None:
-        every = number(cursor.execute(f"SELECT count(*) FROM {named.tables[0].sql}"))  # noqa: S608 - quoted
+        every = number(cursor.execute(f"SELECT count(*) FROM {named.tables[0].sql}"))  # noqa: S608 - quoted names
         total = max(0, every - window.offset)
         total = total if window.limit is None else min(total, window.limit)
         # One more row shows whether there are more.
@@ -151,7 +151,7 @@ def _copy(
     )
     names = ", ".join(quoted(name) for name, _ in columns)
     cursor.execute(f"CREATE TABLE {copy}.{place.sql} ({declared})")
-    cursor.execute(f"INSERT INTO {copy}.{place.sql} SELECT {names} FROM {place.sql} {limit}")  # noqa: S608 - quoted
+    cursor.execute(f"INSERT INTO {copy}.{place.sql} SELECT {names} FROM {place.sql} {limit}")  # noqa: S608 - quoted names
 
 
 def _tree(cursor: duckdb.DuckDBPyConnection, query: str) -> Any:

@@ -75,7 +75,7 @@ export function journal(app, _, query) {
             app.show();
             app.moved();
           },
-        }), "With GET requests, among them those of this page") : null,
+        }), "Include GET requests, also those of this page") : null,
         kind === "runs" ? runTable(browser.rows(items())) : requestTable(browser.rows(items())),
         items().length ? browser.pager(items(), tail) : null,
       ];
@@ -96,7 +96,7 @@ function runTable(rows) {
       { label: "Of", class: "name", cell: resource },
       { label: "Kind", cell: (one) => String(one.kind).replaceAll("_", " ") },
       { label: "Status", cell: (one) => badge(one.status) },
-      { label: "Because of", cell: (one) => `${one.trigger}${one.request ? ` ${one.request}` : ""}` },
+      { label: "Trigger", cell: (one) => `${one.trigger}${one.request ? ` ${one.request}` : ""}` },
       { label: "Requested", cell: (one) => time(one.requested_at) },
       { label: "Duration", class: "number", cell: (one) => duration(seconds(one)) },
       { label: "No.", class: "number", cell: (one) => one.seq },
@@ -110,7 +110,7 @@ function requestTable(rows) {
     columns: [
       { label: "Request", class: "name long", cell: (one) => h("code", null, `${one.method} ${one.path}${one.query ? `?${one.query}` : ""}`) },
       { label: "Answer", cell: (one) => (one.status === null ? badge("None", "bad") : badge(String(one.status), one.status < 400 ? "good" : "bad")) },
-      { label: "Changed something", cell: (one) => (one.committed ? "Yes" : "No") },
+      { label: "Changed data", cell: (one) => (one.committed ? "Yes" : "No") },
       { label: "Fault", cell: (one) => (one.fault ? h("code", null, JSON.stringify(one.fault)) : h("span", { class: "none" }, "–")) },
       { label: "At", cell: (one) => time(one.at) },
       { label: "No.", class: "number", cell: (one) => one.seq },

@@ -38,7 +38,7 @@ export function overview(app) {
       const nothing = pages.every((page) => !page.items.length);
       return [
         heading("Overview"),
-        nothing ? empty("There is nothing here yet.", "Give the home a seed: datapipe-local init --home DIR --seed FILE. The documentation describes seeds.") : null,
+        nothing ? empty("There are no resources yet.", "Give the home a seed: datapipe-local init --home DIR --seed FILE. The documentation describes seeds.") : null,
         h("ul", { class: "tiles" }, KINDS.map((kind, index) => h(
           "li", { key: kind.to },
           link(kind.to, [
@@ -65,7 +65,7 @@ export function overview(app) {
         to: `/syncs/${part(one.id)}`, name: one.destination_schema_name || one.id, why: "ELT sync: the latest run of a stream failed",
       })),
       ...transforms.items.filter((one) => one.materialization_status === "failed").map((one) => ({
-        to: `/transforms/${part(one.id)}`, name: one.name, why: "Transform: it could not be built",
+        to: `/transforms/${part(one.id)}`, name: one.name, why: "Transform: the build failed",
       })),
       ...orchestrations.items.filter((one) => (latest.get(one.id) || {}).status === "FAILED").map((one) => ({
         to: `/orchestrations/${part(one.id)}`, name: one.name, why: "Orchestration: the latest run failed",

@@ -143,10 +143,10 @@ export function reverseSync(app, [id]) {
             },
           })) : null),
         section("Runs",
-          plots(runs.items, { width: app.width, rows: { title: "Records that were written", of: (run) => run.synced_rows }, seconds }),
+          plots(runs.items, { width: app.width, rows: { title: "Written records", of: (run) => run.synced_rows }, seconds }),
           table({
             caption: `Runs of ${nameOf(one)}`, rows: runs.items, key: (run) => run.id,
-            empty: empty("It has not run yet.", "“Run now” sends what is new."),
+            empty: empty("It has not run yet.", "“Run now” sends the new records."),
             columns: [
               { label: "Started", cell: (run) => time(run.started_at) },
               { label: "Status", cell: (run) => badge(run.status) },
@@ -164,20 +164,20 @@ export function reverseSync(app, [id]) {
 }
 
 function failed(app, id, failures, count) {
-  if (!count) return empty("No record has failed.", "What a destination refuses stands here, with its reason.");
+  if (!count) return empty("No record has failed.", "Records that the destination rejects appear here, with the reason.");
   const query = { reverse_etl_sync_id: id };
-  const retry = (ids, said) => app.act(
+  const retry = (ids, message) => app.act(
     `retry ${ids ? ids[0] : ""}`,
     () => (ids
       ? app.client.post("/reverse_etl_failed_records/retry", query, { record_ids: ids })
       : app.client.post("/reverse_etl_failed_records/retry_all", query)),
-    `${said} again by the next run.`,
+    `${message} again by the next run.`,
   );
   return [
     h("div", { class: "toolbar" },
       h("p", { class: "note" }, plural(count, "record"), " failed. Those that are retried are sent by the next run.",
         count > failures.length ? ` The first ${number(failures.length)} are shown.` : null),
-      button("Retry all", { busy: app.isBusy("retry "), onclick: () => retry(null, "All that failed are sent") })),
+      button("Retry all", { busy: app.isBusy("retry "), onclick: () => retry(null, "All failed records are sent") })),
     table({
       caption: "Failed records", rows: failures, key: (one) => one.record_id, empty: null,
       columns: [

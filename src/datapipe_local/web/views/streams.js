@@ -142,7 +142,7 @@ export function stream(app, [id]) {
         problem ? h("p", { class: "problem", role: "note" }, h("strong", null, "The latest run failed. "), problem) : null,
         facts([
           ["Id", h("code", null, one.id)],
-          ["Schedule", one.sync_interval ? cron(one.sync_interval) : "As its sync"],
+          ["Schedule", one.sync_interval ? cron(one.sync_interval) : "With its sync"],
           ["Mode", state.operation_mode && state.operation_mode.toLowerCase()],
           ["Pointer", one.incremental_pointer_id],
           ["Primary key", (one.incremental_primary_key_name || []).join(", ")],

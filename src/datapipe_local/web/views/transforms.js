@@ -204,17 +204,17 @@ export function transform(app, [id]) {
       const action = rebuild(app, one);
       return [
         heading(fullName(one), { over: link("/transforms", "Transforms"), status: state(one), actions: action ? [action] : [] }),
-        one.materialization_error ? h("p", { class: "problem", role: "note" }, h("strong", null, "It could not be built. "), one.materialization_error) : null,
+        one.materialization_error ? h("p", { class: "problem", role: "note" }, h("strong", null, "The build failed. "), one.materialization_error) : null,
         facts([
           ["Id", h("code", null, one.id)],
           ["Kind", one.materialization],
           ["Named", h("code", null, `{{${tagOf(one)}}}`)],
-          ["Built", one.rebuild_trigger === "none" ? "When it is asked for" : scheduleOf(one)],
+          ["Built", one.rebuild_trigger === "none" ? "On request" : scheduleOf(one)],
           ["Created", time(one.created_at)],
           ["Changed", time(one.updated_at)],
         ]),
         one.documentation ? h("p", { class: "prose" }, one.documentation) : null,
-        section("Who depends on whom",
+        section("Dependencies",
           !world.transforms.loaded ? loading()
             : seen.size > MOST ? empty(`${number(seen.size)} related items are too many for a graph.`)
               : [legend(), world.draw({
@@ -222,7 +222,7 @@ export function transform(app, [id]) {
               }, `t:${id}`)]),
         section("SQL", h("pre", { tabindex: "0", role: "region", "aria-label": "SQL" }, h("code", null, one.sql_template))),
         one.status === "published" ? section("Columns", hidden ? h("p", { class: "note" }, hidden) : table({
-          caption: "Columns", rows: columns, key: (column) => column.name, empty: empty("Its columns are not known yet."),
+          caption: "Columns", rows: columns, key: (column) => column.name, empty: empty("The columns are not known yet."),
           columns: [
             { label: "Column", class: "name", cell: (column) => h("code", null, column.name) },
             { label: "Type", cell: (column) => h("code", null, column.type) },

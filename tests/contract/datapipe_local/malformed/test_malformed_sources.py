@@ -30,7 +30,7 @@ FIRST, LATER = "first", "later"
 _LARGE = 100_000
 _LIMIT = 300.0
 _LINE = re.compile(r"\blines?\W{0,3}(\d[\d,]*)", re.IGNORECASE)
-#: Words of a failure that is the service's own, paths of unpacked files, and options that only DuckDB has.
+#: Words that no failure may contain: of internal errors, of paths of unpacked files, and of DuckDB's own options.
 _DEFECTS = (
     *("Traceback", "internal", "INTERNAL", 'File "', "<class", "Exception(", "object has no", "itself failed", "\n"),
     *("scratch", "ignore_errors", "store_rejects"),
@@ -140,7 +140,7 @@ def _outcomes(service: LocalService, schema: str, runs: Mapping[str, Json]) -> d
         tables = {}
         for name, found in columns.items():
             cells = ", ".join(cell_as_text(column, kind) for column, kind in found)
-            rows = warehouse.execute(f'SELECT {cells} FROM "{schema}"."{name}"').fetchall()  # noqa: S608 - quoted
+            rows = warehouse.execute(f'SELECT {cells} FROM "{schema}"."{name}"').fetchall()  # noqa: S608 - quoted names
             tables[name] = Loaded(tuple(found), tuple(rows))
     return {
         name: Outcome(run["status"], run.get("error_message") or "", tables.get(name)) for name, run in runs.items()
@@ -216,7 +216,7 @@ def test_failed_later_load_keeps_the_table(loads: Loads) -> None:
     assert [name for name in failed if _content_of(loads.later[name]) != before[name]] == []
 
 
-def test_loads_leave_nothing_else(loads: Loads) -> None:
+def test_loads_leave_no_other_files_and_tables(loads: Loads) -> None:
     """No other tables, no unpacked files, no files outside of the folders, no tracebacks."""
     assert {name for name in loads.tables if not name.startswith("_")} <= loads.cases.keys()
     assert [path for path in loads.files if "scratch" in path.parts or path.name.startswith("data_")] == []

@@ -41,11 +41,11 @@ class Sheets(Home):
 
     def table(self, stream: str) -> Loaded | None:
         """Return the table of a stream. None if it has no rows, and so no types."""
-        kinds = self._query(f"SELECT typeof(COLUMNS(*)) FROM shop.{stream} LIMIT 1")  # noqa: S608 - our own name
+        kinds = self._query(f"SELECT typeof(COLUMNS(*)) FROM shop.{stream} LIMIT 1")  # noqa: S608 - fixed names of the test
         if not kinds:
             return None
         cells = ", ".join(f"{cell_as_text(*each)} AS c{place}" for place, each in enumerate(kinds[0].items()))
-        found = self._query(f"SELECT {cells} FROM shop.{stream}")  # noqa: S608 - quoted
+        found = self._query(f"SELECT {cells} FROM shop.{stream}")  # noqa: S608 - quoted names
         return Loaded(tuple(kinds[0].items()), tuple(sorted((tuple(row.values()) for row in found), key=str)))
 
     def _query(self, sql: str) -> list[dict[str, Any]]:

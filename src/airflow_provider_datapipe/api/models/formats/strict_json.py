@@ -33,7 +33,7 @@ class DuplicateKeyError(StrictJsonError):
     """
 
     def __init__(self, key: str) -> None:
-        super().__init__("a key stands twice in an object")
+        super().__init__("duplicate key in an object")
         self.key = key
 
 
@@ -56,7 +56,7 @@ def parse(text: str | bytes, *, number: Callable[[str], Any] = float, surrogates
     if given.startswith("\ufeff"):
         raise StrictJsonError("it begins with a byte order mark")
     if _depth(given) > DEEPEST:
-        raise StrictJsonError(f"it is nested more than {DEEPEST} deep")
+        raise StrictJsonError(f"nested more than {DEEPEST} levels deep")
     try:
         value = json.loads(
             given,
@@ -69,7 +69,7 @@ def parse(text: str | bytes, *, number: Callable[[str], Any] = float, surrogates
     except json.JSONDecodeError as error:
         raise JsonSyntaxError(f"{error.msg.lower()} at character {error.pos}") from None
     if not surrogates and _HALF.search(given) and not _is_text(value):
-        raise StrictJsonError("a text holds half a character (a lone surrogate)")
+        raise StrictJsonError("a text contains an unpaired surrogate")
     return value
 
 
@@ -86,16 +86,16 @@ def _first_twice(keys: Iterable[str]) -> str:
         if key in seen:
             return key
         seen.add(key)
-    raise AssertionError("no key stands twice")
+    raise AssertionError("no duplicate key")
 
 
 def _constant(_: str) -> None:
-    raise StrictJsonError("NaN and infinities are no numbers of JSON")
+    raise StrictJsonError("NaN and infinities are not valid in JSON")
 
 
 def _finite(digits: str) -> str:
     if math.isinf(float(digits)):
-        raise StrictJsonError("a number is too large: beyond all that floating point has")
+        raise StrictJsonError("a number is too large for a double")
     return digits
 
 

@@ -124,7 +124,7 @@ class YamlReader:
         problem = str(getattr(error, "problem", None) or error).strip().splitlines()[0]
         hint = ". A value that begins with * belongs in quotes" if "alias" in str(getattr(error, "context", "")) else ""
         position = None if mark is None else Position(mark.line + 1, mark.column + 1)
-        return self.syntax_error(position, f"this is no YAML: {problem}{hint}")
+        return self.syntax_error(position, f"this is not valid YAML: {problem}{hint}")
 
     def _too_deep_at(self, text: str) -> int:
         """Return the first line at which YAML is nested too deep."""

@@ -26,7 +26,7 @@ _FINITE = "max({0}) FILTER (isfinite({0}))"
 _MOMENT = f"epoch_us({_FINITE})"
 #: Queries of a pointer's maximum, for the types whose value is the same in Python. Other types are always read
 #: completely.
-_ASKED = {
+_MAXIMUM = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL", "VARCHAR"), "max({0})"),
     "DOUBLE": _FINITE,
     **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"), _MOMENT),
@@ -73,12 +73,12 @@ def newest(cursor: duckdb.DuckDBPyConnection, place: Place, options: LoadOptions
     if note is None or options.pointer is None or note.signature != options.signature:
         return None
     pointer = found(described(cursor, place.sql), options.pointer)
-    asked = _ASKED.get(pointer.type.partition("(")[0])
-    if asked is None:
+    maximum = _MAXIMUM.get(pointer.type.partition("(")[0])
+    if maximum is None:
         return None
-    row = cursor.execute(f"SELECT {asked.format(quoted(pointer.name))} FROM {place.sql}").fetchone()  # noqa: S608
+    row = cursor.execute(f"SELECT {maximum.format(quoted(pointer.name))} FROM {place.sql}").fetchone()  # noqa: S608 - quoted names
     value = row[0] if row else None
-    if value is not None and _MOMENT in asked:
+    if value is not None and _MOMENT in maximum:
         value = _moment(pointer.type, value)
     return None if value is None else Newest(pointer.name, pointer.type, value)
 
@@ -143,14 +143,14 @@ def add(
         f" WHERE {is_later} OR {pointer} IS NULL OR {last} IS NULL"
     )
     common, values = evolve(cursor, place, _FRESH, cautious=cautious)
-    taken = f"SELECT {', '.join(values)} FROM {_FRESH}"  # noqa: S608
+    taken = f"SELECT {', '.join(values)} FROM {_FRESH}"  # noqa: S608 - quoted names
     names = [column.name for relation in (place.sql, _FRESH) for column in described(cursor, relation)]
     cursor.execute(f"CREATE OR REPLACE TEMP TABLE __new__ AS {_without_known(place, taken, names, common, is_known)}")
     columns = described(cursor, _NEW)
     new = newest_of_each(f"FROM {_NEW}", columns, options)
     if options.key:
         same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM n.{name}" for name in map(quoted, options.key))
-        cursor.execute(f"DELETE FROM {place.sql} AS t USING {_NEW} AS n WHERE {same}")  # noqa: S608
+        cursor.execute(f"DELETE FROM {place.sql} AS t USING {_NEW} AS n WHERE {same}")  # noqa: S608 - quoted names
     added = number(cursor.execute(f"INSERT INTO {place.sql} BY NAME {new}"))
     cursor.execute(f"DROP TABLE {_FRESH}")
     cursor.execute(f"DROP TABLE {_NEW}")
@@ -168,7 +168,7 @@ def _without_known(place: Place, taken: str, columns: Sequence[str], common: Seq
         f"f.{name} IS NOT DISTINCT FROM k.{name}" for name in (*(quoted(column.name) for column in common), number_name)
     )
     return (
-        f"FROM ({taken}) WHERE NOT coalesce({is_known}, false) UNION ALL BY NAME"  # noqa: S608 - quoted
+        f"FROM ({taken}) WHERE NOT coalesce({is_known}, false) UNION ALL BY NAME"  # noqa: S608 - quoted names
         f" SELECT f.* EXCLUDE ({number_name}) FROM (SELECT *, {numbered} FROM ({taken}) WHERE {is_known}) AS f"
         f" ANTI JOIN (SELECT {names}, {numbered} FROM {place.sql} WHERE {is_known}) AS k ON {same}"
     )

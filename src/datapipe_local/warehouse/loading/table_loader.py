@@ -1,4 +1,4 @@
-"""Loads of source rows into warehouse tables: full, in slices, or incremental."""
+"""Loader of warehouse tables: the rows of a source enter a table here, in full, in slices, or incrementally."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from datapipe_local.warehouse.loading import (
     csv_errors,
     csv_files,
     history,
-    increment,
+    incremental,
     json_lines,
     protection,
     substreams,
 )
 from datapipe_local.warehouse.loading.columns import ColumnsError, check_renamed
-from datapipe_local.warehouse.loading.increment import OutdatedError
+from datapipe_local.warehouse.loading.incremental import OutdatedError
 from datapipe_local.warehouse.loading.load_options import LoadOptions, Note, Run
 from datapipe_local.warehouse.loading.readable import relations
 from datapipe_local.warehouse.loading.structure import StructureError
@@ -28,7 +28,7 @@ from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError, drop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from datapipe_local.warehouse.loading.increment import Newest
+    from datapipe_local.warehouse.loading.incremental import Newest
     from datapipe_local.warehouse.loading.readable import Readable
     from datapipe_local.warehouse.warehouse import Warehouse
 
@@ -85,9 +85,9 @@ class LoadFacts(NamedTuple):
     accepts_columns: bool = False
 
 
-class Loads:
+class TableLoader:
     """
-    Loads of warehouse tables. Each method changes a table completely or not at all.
+    Loader of warehouse tables. Each method changes a table completely or not at all.
 
     :param warehouse: The warehouse.
     """
@@ -95,7 +95,7 @@ class Loads:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def noted(self, place: Place) -> Note | None:
+    def last_load(self, place: Place) -> Note | None:
         """Return the note about the last load of a table, if there is one."""
         with self._warehouse.cursor() as cursor:
             return Note.read(cursor, place)
@@ -111,7 +111,7 @@ class Loads:
             columns = [TableColumn(*each, each.name.casefold() in hashed) for each in described(cursor, place.sql)]
             return TableShape(columns, note.rows if note else None)
 
-    def whole(self, place: Place, readable: Readable, options: LoadOptions, facts: LoadFacts) -> int:
+    def load_all_rows(self, place: Place, readable: Readable, options: LoadOptions, facts: LoadFacts) -> int:
         """
         Replace a table with the rows of its source.
 
@@ -137,12 +137,12 @@ class Loads:
         with self._rows_of(place, readable) as (cursor, found):
             return _most_carefully(cursor, readable, found, load)
 
-    def newest(self, place: Place, options: LoadOptions) -> Newest | None:
-        """Return the value from which :meth:`added` needs rows, if it can be determined."""
+    def newest_pointer(self, place: Place, options: LoadOptions) -> Newest | None:
+        """Return the value from which :meth:`load_new_rows` needs rows, if it can be determined."""
         with self._warehouse.cursor() as cursor:
-            return increment.newest(cursor, place, options)
+            return incremental.newest(cursor, place, options)
 
-    def added(
+    def load_new_rows(
         self,
         place: Place,
         readable: Readable,
@@ -154,7 +154,8 @@ class Loads:
         """
         Add the new rows of a source to a table.
 
-        :param since: The value of :meth:`newest` from which the source was read; ``None`` if it was read completely.
+        :param since: The value of :meth:`newest_pointer` from which the source was read; ``None`` if it was read
+            completely.
         :return: The number of added or changed rows.
         :raises OutdatedError: a full load is needed; the table is unchanged.
         :raises WarehouseError: the source cannot be read; the table is unchanged.
@@ -162,20 +163,22 @@ class Loads:
 
         def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
             before = Note.read(cursor, place)
-            if since is not None and increment.newest(cursor, place, options) != since:
+            if since is not None and incremental.newest(cursor, place, options) != since:
                 raise OutdatedError("its table was changed while its source was read")
             query = _selected(cursor, relation, readable, options)
-            increment.check(cursor, place, query, options)
-            rows = increment.add(cursor, place, query, options, cautious=cautious)
+            incremental.check(cursor, place, query, options)
+            rows = incremental.add(cursor, place, query, options, cautious=cautious)
             _finish(cursor, place, options, facts, rows=rows, before=before, cautious=cautious)
             return rows
 
         with self._rows_of(place, readable, options) as (cursor, found):
             return _most_carefully(cursor, readable, found, load)
 
-    def first_slice(self, place: Place, readable: Readable, size: int, options: LoadOptions, facts: LoadFacts) -> Slice:
+    def load_first_slice(
+        self, place: Place, readable: Readable, size: int, options: LoadOptions, facts: LoadFacts
+    ) -> Slice:
         """
-        Replace a table with the first rows of its source, and stage all rows for :meth:`next_slice`.
+        Replace a table with the first rows of its source, and stage all rows for :meth:`load_next_slice`.
 
         :param size: The largest number of rows of the slice.
         :return: The slice. If it has all rows, nothing stays staged.
@@ -189,7 +192,7 @@ class Loads:
             return _create(cursor, staged, query)
 
         with self._rows_of(place, readable) as (cursor, found):
-            # In a transaction of its own: row IDs are final only after the commit.
+            # In a separate transaction: row IDs are final only after the commit.
             total = _carefully(cursor, readable, found, stage)
             with transaction(cursor):
                 before = Note.read(cursor, place)
@@ -200,7 +203,9 @@ class Loads:
                 _finish(cursor, place, options, facts, rows=total, before=before)
                 return Slice(total, is_last=True)
 
-    def next_slice(self, place: Place, start: int, size: int | None, options: LoadOptions, facts: LoadFacts) -> Slice:
+    def load_next_slice(
+        self, place: Place, start: int, size: int | None, options: LoadOptions, facts: LoadFacts
+    ) -> Slice:
         """
         Add the next staged rows. Idempotent: a repetition after a kill adds no row twice.
 
@@ -222,13 +227,13 @@ class Loads:
             if there == start:
                 cursor.execute(f"INSERT INTO {place.sql} {_part(staged, start, end)}")
             elif there != end:
-                raise WarehouseError(f"{place} has {there} rows, and not the {start} that were loaded")
+                raise WarehouseError(f"{place} has {there} rows instead of the {start} loaded ones")
             if end == total:
                 drop(cursor, staged)
                 _finish(cursor, place, options, facts, rows=end - start, before=None)
             return Slice(end - start, is_last=end == total)
 
-    def parts(self, place: Place) -> list[Place]:
+    def related_tables(self, place: Place) -> list[Place]:
         """Return the tables and views that belong to a table: its history and its substreams."""
         with self._warehouse.cursor() as cursor:
             past = history.history_of(place)
@@ -278,7 +283,7 @@ def _carefully(
     load: Callable[[duckdb.DuckDBPyConnection, str], T],
 ) -> T:
     """Load from the first relation that works, each in a transaction. Later relations take more time."""
-    # Look relations up by position, within the transaction: one can require a read of its own.
+    # Look relations up by position, within the transaction: one can require its own read.
     for position in range(len(found) - 1):
         try:
             return _loaded(cursor, readable, partial(_load_at, cursor, found, position, load), can_retry=True)
@@ -381,7 +386,7 @@ def _check_columns(
 
 def _selected(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, options: LoadOptions) -> str:
     if options.selection.is_whole:
-        return f"SELECT * FROM {relation}"  # noqa: S608 - quoted
+        return f"SELECT * FROM {relation}"  # noqa: S608 - quoted names
     return protection.query_of(cursor, relation, readable, options.selection)
 
 
@@ -389,7 +394,7 @@ def _query(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable,
     query = _selected(cursor, relation, readable, options)
     if not options.key or options.pointer is None:
         return query
-    return increment.newest_of_each(query, described(cursor, f"({query})"), options)
+    return incremental.newest_of_each(query, described(cursor, f"({query})"), options)
 
 
 def _create(cursor: duckdb.DuckDBPyConnection, place: Place, query: str) -> int:
@@ -398,11 +403,11 @@ def _create(cursor: duckdb.DuckDBPyConnection, place: Place, query: str) -> int:
 
 def _part(staged: Place, start: int, end: int) -> str:
     # Rows of a table that was created in one statement and never changed are numbered from 0.
-    return f"SELECT * FROM {staged.sql} WHERE rowid >= {start} AND rowid < {end}"  # noqa: S608 - quoted
+    return f"SELECT * FROM {staged.sql} WHERE rowid >= {start} AND rowid < {end}"  # noqa: S608 - quoted names
 
 
 def _count(cursor: duckdb.DuckDBPyConnection, place: Place) -> int:
-    return number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted
+    return number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted names
 
 
 def _exists(cursor: duckdb.DuckDBPyConnection, place: Place) -> bool:

@@ -12,7 +12,7 @@ from datapipe_local.warehouse import sandbox
 from datapipe_local.warehouse.loading.columns import ColumnsError
 from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.loading.readable import Selection, Stored
-from datapipe_local.warehouse.loads import Loads, Slice
+from datapipe_local.warehouse.loading.table_loader import Slice, TableLoader
 from datapipe_local.warehouse.sandbox import SandboxTable
 from datapipe_local.warehouse.warehouse import Scan, Warehouse, WarehouseError
 from tests.unit.datapipe_local.file_loads import FACTS, PLACE, PLAIN
@@ -26,8 +26,8 @@ def numbers(tmp_path: Path) -> Scan:
 
 
 @pytest.fixture
-def loads(warehouse: Warehouse) -> Loads:
-    return Loads(warehouse)
+def loader(warehouse: Warehouse) -> TableLoader:
+    return TableLoader(warehouse)
 
 
 def fetched(warehouse: Warehouse, query: str) -> list[Any]:
@@ -36,7 +36,7 @@ def fetched(warehouse: Warehouse, query: str) -> list[Any]:
 
 
 def values(warehouse: Warehouse) -> list[Any]:
-    return fetched(warehouse, f"SELECT n FROM {PLACE.sql} ORDER BY 1")  # noqa: S608 - our own name
+    return fetched(warehouse, f"SELECT n FROM {PLACE.sql} ORDER BY 1")  # noqa: S608 - fixed names of the test
 
 
 def tables(warehouse: Warehouse) -> list[str]:
@@ -46,16 +46,16 @@ def tables(warehouse: Warehouse) -> list[str]:
 @pytest.mark.parametrize("repeats", [1, 2], ids=["once", "repeated after a kill"])
 @pytest.mark.parametrize(("size", "slices"), [(10, 1), (11, 1), (4, 3), (5, 2), (1, 10), (9, 2)])
 def test_slices_add_up(
-    loads: Loads, warehouse: Warehouse, numbers: Scan, size: int, slices: int, *, repeats: int
+    loader: TableLoader, warehouse: Warehouse, numbers: Scan, size: int, slices: int, *, repeats: int
 ) -> None:
     start = 0
     for number in range(slices):
         rows = min(size, 10 - start)
         for _ in range(repeats):
             found = (
-                loads.next_slice(PLACE, start, size, *PLAIN)
+                loader.load_next_slice(PLACE, start, size, *PLAIN)
                 if start
-                else loads.first_slice(PLACE, numbers, size, *PLAIN)
+                else loader.load_first_slice(PLACE, numbers, size, *PLAIN)
             )
             assert found == Slice(rows, is_last=number == slices - 1)
             assert len(set(values(warehouse))) == len(values(warehouse)) == start + rows
@@ -64,58 +64,62 @@ def test_slices_add_up(
     assert tables(warehouse) == ["things"]
 
 
-def test_a_table_changed_between_slices_fails_the_load(loads: Loads, warehouse: Warehouse, numbers: Scan) -> None:
-    loads.first_slice(PLACE, numbers, 4, *PLAIN)
-    fetched(warehouse, f"DELETE FROM {PLACE.sql} WHERE n IN (SELECT min(n) FROM {PLACE.sql})")  # noqa: S608 - ours
+def test_a_table_changed_between_slices_fails_the_load(
+    loader: TableLoader, warehouse: Warehouse, numbers: Scan
+) -> None:
+    loader.load_first_slice(PLACE, numbers, 4, *PLAIN)
+    fetched(warehouse, f"DELETE FROM {PLACE.sql} WHERE n IN (SELECT min(n) FROM {PLACE.sql})")  # noqa: S608 - fixed names of the test
     with pytest.raises(WarehouseError, match="3 rows"):
-        loads.next_slice(PLACE, 4, 4, *PLAIN)
+        loader.load_next_slice(PLACE, 4, 4, *PLAIN)
 
 
-def test_a_failed_first_slice_keeps_the_table(loads: Loads, warehouse: Warehouse, numbers: Scan) -> None:
-    loads.whole(PLACE, numbers, *PLAIN)
+def test_a_failed_first_slice_keeps_the_table(loader: TableLoader, warehouse: Warehouse, numbers: Scan) -> None:
+    loader.load_all_rows(PLACE, numbers, *PLAIN)
     with pytest.raises(WarehouseError):
-        loads.first_slice(PLACE, Scan("read_csv", numbers.path, {"types": {"text": "INTEGER"}}), 2, *PLAIN)
+        loader.load_first_slice(PLACE, Scan("read_csv", numbers.path, {"types": {"text": "INTEGER"}}), 2, *PLAIN)
     assert values(warehouse) == list(range(10))
     assert tables(warehouse) == ["things"]
 
 
-def test_slices_have_the_types_of_the_whole_file(loads: Loads, warehouse: Warehouse, tmp_path: Path) -> None:
+def test_slices_have_the_types_of_the_whole_file(loader: TableLoader, warehouse: Warehouse, tmp_path: Path) -> None:
     file = tmp_path / "late.csv"
     file.write_text("n\n" + "1\n" * 30_000 + "x\n")
-    assert loads.first_slice(PLACE, Scan("read_csv", file), 10, *PLAIN) == Slice(10, is_last=False)
+    assert loader.load_first_slice(PLACE, Scan("read_csv", file), 10, *PLAIN) == Slice(10, is_last=False)
     # The setting was removed between the slices.
-    assert loads.next_slice(PLACE, 10, None, *PLAIN) == Slice(29_991, is_last=True)
+    assert loader.load_next_slice(PLACE, 10, None, *PLAIN) == Slice(29_991, is_last=True)
     assert values(warehouse)[-1] == "x"
 
 
-def test_excluded_and_hashed_columns(loads: Loads, warehouse: Warehouse, numbers: Scan) -> None:
+def test_excluded_and_hashed_columns(loader: TableLoader, warehouse: Warehouse, numbers: Scan) -> None:
     with pytest.raises(WarehouseError, match="No column would be left"):
-        loads.whole(PLACE, numbers, LoadOptions(Selection(excluded=["N", "text"])), FACTS)
+        loader.load_all_rows(PLACE, numbers, LoadOptions(Selection(excluded=["N", "text"])), FACTS)
     for missing in (Selection(excluded=["n", "gone"]), Selection(hashed=["text", "gone"])):
         with pytest.raises(ColumnsError, match="has no column 'gone', which is protected"):
-            loads.whole(PLACE, numbers, LoadOptions(missing), FACTS)
-    # A name is a name, whatever it contains.
+            loader.load_all_rows(PLACE, numbers, LoadOptions(missing), FACTS)
+    # Column names can contain any characters.
     odd = 'a"; DROP TABLE x; --'
     numbers.paths[0].write_text(f'"{odd.replace(chr(34), chr(34) * 2)}",b\n1,2\n')
-    loads.whole(PLACE, numbers, LoadOptions(Selection(["B"], [odd], substreams=["gone"])), FACTS)
+    loader.load_all_rows(PLACE, numbers, LoadOptions(Selection(["B"], [odd], substreams=["gone"])), FACTS)
     assert [(column.name, column.type) for column in warehouse.columns(f"FROM {PLACE.sql}")] == [(odd, "VARCHAR")]
 
 
-def test_the_shape_of_a_table_during_a_load(loads: Loads, warehouse: Warehouse, numbers: Scan) -> None:
-    assert loads.shape(PLACE) is None
-    loads.whole(PLACE, numbers, LoadOptions(Selection(hashed=["TEXT"])), FACTS)
+def test_the_shape_of_a_table_during_a_load(loader: TableLoader, warehouse: Warehouse, numbers: Scan) -> None:
+    assert loader.shape(PLACE) is None
+    loader.load_all_rows(PLACE, numbers, LoadOptions(Selection(hashed=["TEXT"])), FACTS)
     columns = [("n", "BIGINT", False), ("text", "VARCHAR", True)]
     with warehouse.cursor() as cursor:
         cursor.execute(f"BEGIN; CREATE OR REPLACE TABLE {PLACE.sql} AS SELECT 1 AS other")
-        assert loads.shape(PLACE) == (columns, 10)
+        assert loader.shape(PLACE) == (columns, 10)
         cursor.execute("ROLLBACK")
 
 
-def test_a_query_result_keeps_its_types(loads: Loads, warehouse: Warehouse, numbers: Scan, tmp_path: Path) -> None:
+def test_a_query_result_keeps_its_types(
+    loader: TableLoader, warehouse: Warehouse, numbers: Scan, tmp_path: Path
+) -> None:
     query = "SELECT sum(n) AS n, list(text) AS texts, INTERVAL 1 DAY AS day, NULL::UUID AS id FROM numbers"
     file = tmp_path / "it's.duckdb"
     sandbox.store(warehouse, query, {"numbers": SandboxTable(numbers, Selection())}, file)
-    assert loads.whole(PLACE, Stored(file), *PLAIN) == 1
+    assert loader.load_all_rows(PLACE, Stored(file), *PLAIN) == 1
     types = [column.type for column in warehouse.columns(f"FROM {PLACE.sql}")]
     assert types == ["HUGEINT", "VARCHAR[]", "INTERVAL", "UUID"]
     assert values(warehouse) == [45]
@@ -151,12 +155,12 @@ def test_a_sandbox_has_its_tables_only(warehouse: Warehouse, numbers: Scan, tmp_
             sandbox.tables_named(text)
 
 
-def test_a_query_reads_the_late_types_of_a_file(loads: Loads, warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_query_reads_the_late_types_of_a_file(loader: TableLoader, warehouse: Warehouse, tmp_path: Path) -> None:
     file, result = tmp_path / "late.jsonl", tmp_path / "result.duckdb"
     file.write_text('{"n": 1}\n' * 25_000 + '{"n": "x", "new": 1}\n')
     late = {"late": SandboxTable(Scan("read_json", file, {"format": "newline_delimited"}), Selection())}
     sandbox.store(warehouse, "SELECT count(*) + sum(new) AS n FROM late", late, result)
-    assert loads.whole(PLACE, Stored(result), *PLAIN) == 1
+    assert loader.load_all_rows(PLACE, Stored(result), *PLAIN) == 1
     assert values(warehouse) == [25_002]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import (
     connections,
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.transforms import Transform
     from airflow_provider_datapipe.pipelines.collect import Runner
 
+T = TypeVar("T")
+
 
 @dataclass(slots=True)
-class Held:
+class CurrentResources:
     """
     Resources of the service by ID; streams by the ID of their sync and their own ID.
 
@@ -42,57 +44,58 @@ class Held:
     syncs: dict[str, EltSync] = field(default_factory=dict)
     streams: dict[str, dict[str, EltStream]] = field(default_factory=lambda: defaultdict(dict))
     transforms: dict[str, Transform] = field(default_factory=dict)
-    sendings: dict[str, ReverseEtlSync] = field(default_factory=dict)
+    reverse_syncs: dict[str, ReverseEtlSync] = field(default_factory=dict)
 
 
-def held_by(service: Runner) -> Held:
+def read_current_resources(service: Runner) -> CurrentResources:
     """
     Read the resources of the service, as shown in lists.
 
     :param service: runner of the requests.
     :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
-    return service.run(_lists())
+    return service.run(_read_lists())
 
 
-async def _lists() -> Held:
-    held = Held(
-        # Pages can contain duplicates if the list changes between the requests.
+async def _read_lists() -> CurrentResources:
+    # Pages can contain duplicates if the list changes between the requests.
+    resources = CurrentResources(
         {each.id: each for each in await list_all(connections.list_())},
         {each.id: each for each in await list_all(orchestrations.list_())},
         {each.id: each for each in await list_all(elt_syncs.list_())},
     )
     for stream in await list_all(elt_streams.list_()):
-        held.streams[stream.elt_sync_id][stream.id] = stream
-    held.transforms = {each.id: each for each in await list_all(transforms.list_())}
-    held.sendings = {each.id: each for each in await list_all(reverse_etl_syncs.list_())}
-    return held
+        resources.streams[stream.elt_sync_id][stream.id] = stream
+    resources.transforms = {each.id: each for each in await list_all(transforms.list_())}
+    resources.reverse_syncs = {each.id: each for each in await list_all(reverse_etl_syncs.list_())}
+    return resources
 
 
-def read_details(service: Runner, held: Held, syncs: Collection[str], sendings: Collection[str]) -> None:
+def read_details(
+    service: Runner, resources: CurrentResources, syncs: Iterable[str], reverse_syncs: Iterable[str]
+) -> None:
     """
     Read the details of syncs. Lists may omit any field of ELT syncs, and the settings of reverse ETL syncs.
 
     :param service: runner of the requests.
-    :param held: the resources to update. Resources that were deleted meanwhile are removed.
+    :param resources: the resources to update. Resources that were deleted meanwhile are removed.
     :param syncs: IDs of ELT syncs.
-    :param sendings: IDs of reverse ETL syncs.
+    :param reverse_syncs: IDs of reverse ETL syncs.
     """
-    of_syncs: list[Flow[EltSync | None]] = [_if_there(elt_syncs.get(each)) for each in syncs]
-    for sync_id, sync in zip(list(syncs), service.run_concurrently(of_syncs), strict=True):
-        if sync is None:
-            del held.syncs[sync_id]
-        else:
-            held.syncs[sync_id] = sync
-    of_sendings: list[Flow[ReverseEtlSync | None]] = [_if_there(reverse_etl_syncs.get(each)) for each in sendings]
-    for sync_id, sending in zip(list(sendings), service.run_concurrently(of_sendings), strict=True):
-        if sending is None:
-            del held.sendings[sync_id]
-        else:
-            held.sendings[sync_id] = sending
+    _update(service, resources.syncs, list(syncs), elt_syncs.get)
+    _update(service, resources.reverse_syncs, list(reverse_syncs), reverse_etl_syncs.get)
 
 
-async def _if_there(request: Request[Any]) -> Any:
+def _update(service: Runner, resources: dict[str, T], ids: Sequence[str], get: Callable[[str], Request[Any]]) -> None:
+    flows: list[Flow[T | None]] = [_get_or_none(get(each)) for each in ids]
+    for resource_id, resource in zip(ids, service.run_concurrently(flows), strict=True):
+        if resource is None:
+            del resources[resource_id]
+        else:
+            resources[resource_id] = resource
+
+
+async def _get_or_none(request: Request[Any]) -> Any:
     try:
         return await send(request)
     except NotFoundError:

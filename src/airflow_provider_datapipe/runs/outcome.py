@@ -1,7 +1,7 @@
 """
 Outcomes of runs, from the statuses of the service.
 
-:func:`.results.exception_for` decides whether a task fails because of an outcome.
+``runs.results.exception_for`` decides whether a task fails because of an outcome.
 """
 
 from __future__ import annotations

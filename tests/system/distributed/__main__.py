@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import cycle, islice
+from math import ceil
 
 from tests.support.postgresql import PostgreSQL
 from tests.support.processes import ProgramError, Workspace
@@ -95,10 +96,8 @@ def play(given: argparse.Namespace, report: Report) -> None:
                 for check in example.run(stage.dags, stage.deployment):
                     report.add(f"pipeline: {check.what}", check.found, holds=check.holds)
             if given.tasks:
-                planned = [
-                    round(_SPARE * each + 0.5) if each else 0 for each in (given.post_kills, given.conflict_kills)
-                ]
-                waves = list(waves_of(cases(given.tasks, *planned, given.seed), given.wave))
+                tasks = cases(given.tasks, _with_spare(given.post_kills), _with_spare(given.conflict_kills), given.seed)
+                waves = list(waves_of(tasks, given.wave))
                 result = chaos.play(stage, waves, victims_of(given), given.interval)
                 report.add_chaos(result, stage.killer, given.post_kills, given.conflict_kills)
             if given.deferred:
@@ -110,6 +109,10 @@ def play(given: argparse.Namespace, report: Report) -> None:
             searched = f"{stage.leaks.files} logs, {stage.leaks.rows} rows, {stage.leaks.triggers} triggers"
             found = "; ".join(sorted(stage.leaks.found)) or f"none in {searched}"
             report.add("secrets in logs and database", found, holds=not stage.leaks.found)
+
+
+def _with_spare(kills: int) -> int:
+    return ceil(_SPARE * kills)
 
 
 def victims_of(given: argparse.Namespace) -> Sequence[Sequence[str]]:

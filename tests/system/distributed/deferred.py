@@ -110,7 +110,7 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     now = time.time() + 5
     stage.service.change_ends({name: now + spread * number / count for number, name in enumerate(names)})
     stage.report(f"{requests:.2f} requests per second; the runs end within {spread:.0f} s")
-    ended = {dag_id: False for dag_id in runs}
+    ended = dict.fromkeys(runs, False)
 
     def all_over() -> bool:
         for dag_id, run_id in runs.items():

@@ -35,8 +35,8 @@ class Pipeline:
         """Run the DAG, and check its data."""
         fields = {"conn_type": "datapipe", "host": self._service.base_url, "password": self._service.api_key}
         deployment.api.request("POST", "/connections", json={"connection_id": "datapipe_default", **fields})
-        for file in EXAMPLES.glob("*.py"):
-            shutil.copy(file, dags)
+        file = dags / f"{DAG}.py"
+        shutil.copy(EXAMPLES / file.name, file)
         run_id = deployment.trigger(DAG)
         state = deployment.wait(DAG, run_id, limit=2 * RUN_LIMIT)
         instances = deployment.api.task_instances(DAG, run_id)
@@ -58,8 +58,7 @@ class Pipeline:
             columns=mappings(SEED),
             progress=lambda line: None,
         )
-        for file in EXAMPLES.glob("*.py"):
-            (dags / file.name).unlink()
+        file.unlink()
         return checks
 
 

@@ -79,7 +79,7 @@ for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
         schedule=None,
         catchup=False,
         max_active_tasks=2000,
-        max_active_runs=100,
+        max_active_runs=plan["max_active_runs"],
         default_args={"datapipe_conn_id": plan["conn_id"], "retry_delay": timedelta(seconds=3)},
     ) as dag:
         for task in plan["tasks"]:

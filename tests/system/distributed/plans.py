@@ -15,11 +15,11 @@ from tests.system.distributed.deployment import Deployment
 DAG_FILE = Path(__file__).with_name("dag.py")
 
 
-def write_plan(dags: Path, dag_id: str, tasks: Sequence[dict[str, Any]]) -> None:
+def write_plan(dags: Path, dag_id: str, tasks: Sequence[dict[str, Any]], *, max_active_runs: int = 16) -> None:
     """Add a DAG to the folder of the DAG files."""
     folder = dags / "distributed_plans"
     folder.mkdir(exist_ok=True)
-    plan = {"dag_id": dag_id, "conn_id": CONN_ID, "tasks": list(tasks)}
+    plan = {"dag_id": dag_id, "conn_id": CONN_ID, "tasks": list(tasks), "max_active_runs": max_active_runs}
     (folder / f"{dag_id}.json").write_text(json.dumps(plan), encoding="utf-8")
     # A DAG file is read again at once only if it is new itself.
     shutil.copy(DAG_FILE, dags / "distributed.py")

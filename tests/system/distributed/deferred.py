@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 
 from tests.support.hostile import Plan
@@ -56,8 +57,7 @@ class DeferredResult:
 
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the smallest value that is at least as large as a share of all values."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, max(0, round(share * len(ordered) + 0.5) - 1))]
+    return sorted(values)[max(0, ceil(round(share * len(values), 6)) - 1)]
 
 
 def blocked_warnings(logs: Sequence[Path]) -> list[float]:

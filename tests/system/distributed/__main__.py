@@ -27,7 +27,7 @@ from tests.support.redis_server import RedisServer
 from tests.system.airflow_api import AirflowApiError
 from tests.system.demo import ROOT, terminated
 from tests.system.distributed import chaos, deferred
-from tests.system.distributed.cases import cases, waves_of
+from tests.system.distributed.cases import DURATIONS, cases, waves_of
 from tests.system.distributed.chaos import Stage
 from tests.system.distributed.deployment import MAX_CONNECTIONS, Deployment, ProcessManager
 from tests.system.distributed.held_service import held_server
@@ -41,6 +41,8 @@ from tests.system.latency.__main__ import missing
 
 #: Kills during requests that are planned beyond the wanted number, because some senders are killed before.
 _SPARE = 1.25
+#: Durations of runs in the short form: all kills of components are done while tasks wait.
+SHORT_DURATIONS = (40.0, 50.0)
 
 
 def say(line: str) -> None:
@@ -96,8 +98,9 @@ def play(given: argparse.Namespace, report: Report) -> None:
                 for check in example.run(stage.dags, stage.deployment):
                     report.add(f"pipeline: {check.what}", check.found, holds=check.holds)
             if given.tasks:
-                tasks = cases(given.tasks, _with_spare(given.post_kills), _with_spare(given.conflict_kills), given.seed)
-                waves = list(waves_of(tasks, given.wave))
+                planned = _with_spare(given.post_kills), _with_spare(given.conflict_kills)
+                durations = SHORT_DURATIONS if given.short else DURATIONS
+                waves = list(waves_of(cases(given.tasks, *planned, given.seed, durations), given.wave))
                 result = chaos.play(stage, waves, victims_of(given), given.interval)
                 report.add_chaos(result, stage.killer, given.post_kills, given.conflict_kills)
             if given.deferred:
@@ -138,7 +141,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--no-pipeline", dest="pipeline", action="store_false", help="without the example pipeline")
     given = parser.parse_args(arguments)
     if given.short:
-        given.tasks, given.wave, given.interval, given.pipeline = 20, 20, 10.0, False
+        given.tasks, given.wave, given.interval, given.pipeline = 20, 20, 8.0, False
     if given.post_kills is None:
         given.post_kills = (given.tasks + 19) // 20
     if given.conflict_kills is None:

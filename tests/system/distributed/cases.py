@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
 
@@ -126,7 +126,9 @@ class Case:
         return {} if self.hold is None else {self.resources[-1]: self.hold}
 
 
-def cases(count: int, post_kills: int, conflict_kills: int, seed: int) -> list[Case]:
+def cases(
+    count: int, post_kills: int, conflict_kills: int, seed: int, durations: Sequence[float] = DURATIONS
+) -> list[Case]:
     """
     Return the tasks in a random order.
 
@@ -134,6 +136,7 @@ def cases(count: int, post_kills: int, conflict_kills: int, seed: int) -> list[C
     :param post_kills: the number of tasks whose worker is killed during a POST.
     :param conflict_kills: the number of tasks whose worker is killed during the decision about a 409.
     :param seed: selects the order.
+    :param durations: seconds that the runs take, in turn.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
     if post_kills + conflict_kills > count:
@@ -141,7 +144,7 @@ def cases(count: int, post_kills: int, conflict_kills: int, seed: int) -> list[C
     found = list(_held(post_kills, conflict_kills))
     found += _others(count - len(found), len(found))
     rng.shuffle(found)
-    return found
+    return [replace(case, duration=duration) for case, duration in zip(found, cycle(durations), strict=False)]
 
 
 def _held(post_kills: int, conflict_kills: int) -> Iterator[Case]:
@@ -150,7 +153,7 @@ def _held(post_kills: int, conflict_kills: int) -> Iterator[Case]:
     for number in range(post_kills):
         kind, mode, retries = next(turns)
         moment = (Moment.RESPONSE, Moment.REQUEST)[number % 2]
-        yield Case(number, kind, mode, retries, moment, duration=DURATIONS[number % len(DURATIONS)])
+        yield Case(number, kind, mode, retries, moment)
     turns = _combinations(REFUSED_KINDS)
     for number in range(conflict_kills):
         kind, mode, retries = next(turns)
@@ -163,7 +166,6 @@ def _held(post_kills: int, conflict_kills: int) -> Iterator[Case]:
             if_running=("attach", "wait")[number // 2 % 2],
             has_rival=True,
             named=number % 3 != 0,
-            duration=DURATIONS[number % len(DURATIONS)],
         )
 
 
@@ -186,7 +188,6 @@ def _others(count: int, first: int) -> Iterator[Case]:
             has_rival=has_rival,
             named=number % 2 == 0,
             first_fails=number % FAILING == 0 and not has_rival,
-            duration=DURATIONS[number % len(DURATIONS)],
         )
 
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 from tests.support.hostile import HostileServer
@@ -53,9 +54,11 @@ class ChaosResult:
     """Verdicts on all tasks, and the kills."""
 
     verdicts: list[Verdict] = field(default_factory=list)
-    missed: int = 0
     retried: int = 0
-    #: Longest and total seconds of the waves.
+    #: Held requests whose sender was not found in time.
+    missed: int = 0
+    #: Kills of components that were left when the last wave had ended.
+    kills_left: int = 0
     seconds: float = 0.0
 
     @property
@@ -73,15 +76,16 @@ def play(
     """
     Run the waves, one after the other, and kill the victims in turn.
 
-    :param victims: components and servers to kill, distributed over the waves.
+    :param victims: components and servers to kill, in order. A wave that ends early leaves its rest to the next one.
     :param interval: seconds between two kills.
     """
-    result = ChaosResult()
+    result, left = ChaosResult(), list(victims)
     begun = time.monotonic()
     with Striker(stage.killer, stage.service) as striker:
         for number, wave in enumerate(waves):
-            share = [each for position, each in enumerate(victims) if position * len(waves) // len(victims) == number]
-            verdicts = _Wave(stage, f"chaos_{number:02}", wave).play(share, interval)
+            share = ceil(len(left) / (len(waves) - number))
+            done, verdicts = _Wave(stage, f"chaos_{number:02}", wave).play(left[:share], interval)
+            del left[:done]
             result.verdicts += verdicts
             result.retried += sum(verdict.observed.try_number > 1 for verdict in verdicts)
             wrong = [verdict for verdict in verdicts if verdict.faults]
@@ -89,7 +93,7 @@ def play(
             stage.report(f"wave {number + 1} of {len(waves)}: {states}, {len(wrong)} wrong")
             for verdict in wrong:
                 stage.report(str(verdict))
-        result.missed = striker.missed
+        result.missed, result.kills_left = striker.missed, len(left)
     result.seconds = time.monotonic() - begun
     return result
 
@@ -103,7 +107,8 @@ class _Wave:
         self._cases = cases
         self._limit = LIMIT_OF_WAVE + LIMIT_PER_TASK * len(cases)
 
-    def play(self, victims: Sequence[Sequence[str]], interval: float) -> list[Verdict]:
+    def play(self, victims: Sequence[Sequence[str]], interval: float) -> tuple[int, list[Verdict]]:
+        """Run the tasks, and return the number of kills and the verdicts."""
         stage = self._stage
         begun = time.time()
         for case in self._cases:
@@ -114,12 +119,12 @@ class _Wave:
         )
         write_plan(stage.dags, self._dag_id, [case.task() for case in self._cases])
         run_id = stage.deployment.trigger(self._dag_id)
-        self._wait(run_id, victims, interval)
+        kills = self._wait(run_id, victims, interval)
         observed = self._observe(run_id, begun)
-        return [judge(case, observed[case.task_id]) for case in self._cases]
+        return kills, [judge(case, observed[case.task_id]) for case in self._cases]
 
-    def _wait(self, run_id: str, victims: Sequence[Sequence[str]], interval: float) -> None:
-        stage, left = self._stage, list(victims)
+    def _wait(self, run_id: str, victims: Sequence[Sequence[str]], interval: float) -> int:
+        stage, kills = self._stage, 0
         deadline, next_kill = time.monotonic() + self._limit, 0.0
         has_begun = False
         while True:
@@ -127,17 +132,17 @@ class _Wave:
             tasks = stage.metadata.tasks(self._dag_id, run_id)
             active = [task for task in tasks if task.state in ("running", "deferred")]
             has_begun = has_begun or len(active) >= _FIRST_KILL * len(self._cases)
-            is_over = state in ENDED
-            if is_over and not left:
-                return
-            if left and (is_over or (has_begun and time.monotonic() >= next_kill)):
+            if state in ENDED:
+                return kills
+            if kills < len(victims) and has_begun and time.monotonic() >= next_kill:
                 if any(task.state == "deferred" for task in active):
                     stage.leaks.check_rows()
-                stage.killer.kill(left.pop(0))
+                stage.killer.kill(victims[kills])
+                kills += 1
                 next_kill = time.monotonic() + interval
             if time.monotonic() > deadline:
                 stage.report(f"{self._dag_id} did not end within {self._limit:.0f} s")
-                return
+                return kills
             time.sleep(_INTERVAL)
 
     def _observe(self, run_id: str, begun: float) -> dict[str, Observed]:

@@ -60,6 +60,8 @@ class Report:
             "kills during a 409 decision", f"{conflicts}, at least {conflict_kills}", holds=conflicts >= conflict_kills
         )
         self.add("held requests without a kill", result.missed)
+        if result.kills_left:
+            self.add("kills of components without time", result.kills_left)
         for name, number in sorted(killer.counts.items()):
             self.add(f"SIGKILL {name}", number)
         self.add("seconds of the chaos", f"{result.seconds:.0f}")

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
+from typing import Any
 
-from tests.support.hostile import HostileServer, Plan, Resource, Response, Service
+from tests.support.hostile import HostileServer, Kind, Plan, Resource, Response, Run, Service
 from tests.support.hostile.routes import Call
 
 
@@ -81,6 +82,21 @@ class HeldService(Service):
         #: Resources whose 409 was sent, and whose next GET is to be held.
         self._decisions: set[str] = set()
         self._plan_lock = threading.Lock()
+        self._by_id: dict[str, Run] = {}
+
+    def add(self, kind: Kind, resource_id: str, **fields: Any) -> Resource:
+        """Add a resource while the server runs."""
+        with self._lock:
+            return super().add(kind, resource_id, **fields)
+
+    def add_history(self, resource: Resource, ended_before: float, *, plan: Plan | None = None) -> Run:
+        """Add an earlier run while the server runs."""
+        with self._lock:
+            return super().add_history(resource, ended_before, plan=plan)
+
+    def run_with_id(self, run_id: str) -> Run | None:
+        """Return the run with an ID, without a search through the runs of thousands of resources."""
+        return self._by_id.get(run_id)
 
     def plan(self, holds: Mapping[str, Moment], rivals: Mapping[str, Rival]) -> None:
         """Hold one request of each of these resources, and start rival runs."""
@@ -90,7 +106,8 @@ class HeldService(Service):
 
     def respond(self, call: Call, target: str, key: str | None, replica: int) -> Response:
         """Execute one request, and hold it before or after that if it is planned."""
-        resource = self._resource_of(call)
+        with self._lock:
+            resource = self._resource_of(call)
         if resource is None:
             return super().respond(call, target, key, replica)
         self._start_rival(resource)
@@ -114,13 +131,20 @@ class HeldService(Service):
                 run = self.resource(resource_id).requested_runs[-1]
                 run.plan = Plan(duration=end - run.started_at)
 
+    def _new_run(self, *arguments: Any, **options: Any) -> Run:
+        run = super()._new_run(*arguments, **options)
+        self._by_id[run.id_in(0)] = run
+        return run
+
+    def _run_in_form(self, run_id: str, form: int) -> Run | None:
+        return self._by_id.get(run_id)
+
     def _start_rival(self, resource: Resource) -> None:
         with self._plan_lock:
             rival = self._rivals.pop(resource.id, None)
         if rival is not None:
-            with self._lock:
-                # It began a little earlier, so that it is listed before the first request for a run.
-                self.add_history(resource, -rival.seconds, plan=Plan(duration=rival.seconds + 2))
+            # It began a little earlier, so that it is listed before the first request for a run.
+            self.add_history(resource, -rival.seconds, plan=Plan(duration=rival.seconds + 2))
 
     def _take(self, resource: Resource, moment: Moment) -> bool:
         with self._plan_lock:

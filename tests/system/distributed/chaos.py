@@ -65,9 +65,9 @@ class ChaosResult:
     def wrong(self) -> list[Verdict]:
         return [verdict for verdict in self.verdicts if verdict.faults]
 
-    @property
-    def states(self) -> Counter[str]:
-        return Counter(str(verdict.observed.state) for verdict in self.verdicts)
+    def states(self, retries: int) -> Counter[str]:
+        """Count the tasks with so many retries by state."""
+        return Counter(str(each.observed.state) for each in self.verdicts if each.case.retries == retries)
 
 
 def play(

@@ -84,7 +84,7 @@ class Deployment(AirflowComponents):
             "core.fernet_key": self.fernet_key,
             **(config or {}),
         }
-        super().__init__(dags, config=settings, start_limit=300, **options)
+        super().__init__(dags, config=settings, start_limit=900, **options)
         self._database = database
         self._lock = threading.Lock()
 

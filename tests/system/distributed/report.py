@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.system.distributed.cases import RETRIES
 from tests.system.distributed.chaos import ChaosResult
 from tests.system.distributed.deferred import DeferredResult, percentile
 from tests.system.distributed.held_service import Moment
@@ -48,8 +49,10 @@ class Report:
         :param post_kills: the least number of kills during a POST.
         :param conflict_kills: the least number of kills during the decision about a 409.
         """
-        states = ", ".join(f"{state} {number}" for state, number in sorted(result.states.items()))
-        self.add("tasks under chaos", f"{len(result.verdicts)}: {states}; {result.retried} retried")
+        self.add("tasks under chaos", f"{len(result.verdicts)}, of which {result.retried} were retried")
+        for retries in RETRIES:
+            states = ", ".join(f"{state} {number}" for state, number in sorted(result.states(retries).items()))
+            self.add(f"tasks with {retries} retries", states)
         self.add("wrong outcomes", len(result.wrong), holds=not result.wrong)
         duplicates = sum(verdict.is_duplicate for verdict in result.verdicts)
         runs = sum(verdict.own_runs for verdict in result.verdicts)

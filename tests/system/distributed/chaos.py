@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 
 from tests.support.hostile import HostileServer
 from tests.system.airflow_api import ENDED
+from tests.system.components import readable
 from tests.system.distributed.cases import Case
 from tests.system.distributed.deployment import Deployment
 from tests.system.distributed.held_service import HeldService
@@ -26,6 +27,8 @@ LIMIT_PER_TASK, LIMIT_OF_WAVE = 20.0, 900.0
 _INTERVAL = 1.0
 #: Tasks that have to be running or deferred before the first kill, as a part of all.
 _FIRST_KILL = 0.1
+#: Lines of each task log that are shown for a wrong outcome.
+_LOG_LINES = 40
 
 
 @dataclass
@@ -64,6 +67,11 @@ class ChaosResult:
     @property
     def wrong(self) -> list[Verdict]:
         return [verdict for verdict in self.verdicts if verdict.faults]
+
+    @property
+    def causes(self) -> Counter[str]:
+        """Count the failed tries by cause."""
+        return Counter(cause for verdict in self.verdicts for cause in verdict.observed.causes.values())
 
     def states(self, retries: int) -> Counter[str]:
         """Count the tasks with so many retries by state."""
@@ -121,7 +129,11 @@ class _Wave:
         run_id = stage.deployment.trigger(self._dag_id)
         kills = self._wait(run_id, victims, interval)
         observed = self._observe(run_id, begun)
-        return kills, [judge(case, observed[case.task_id]) for case in self._cases]
+        verdicts = [judge(case, observed[case.task_id]) for case in self._cases]
+        for verdict in verdicts:
+            if verdict.faults:
+                verdict.evidence = self._evidence(verdict.case, run_id)
+        return kills, verdicts
 
     def _wait(self, run_id: str, victims: Sequence[Sequence[str]], interval: float) -> int:
         stage, kills = self._stage, 0
@@ -157,19 +169,32 @@ class _Wave:
                 resource: [run for run in self._stage.service.resource(resource).runs if run.finished_at > begun - 600]
                 for resource in case.resources
             }
-            causes = dict(self._causes(run_id, row, set(lost)))
+            causes = dict(self._causes(run_id, row, lost))
             observed[case.task_id] = Observed(
                 row.state, row.try_number, row.end_date, results.get(case.task_id), causes, runs
             )
         return observed
 
-    def _causes(self, run_id: str, row: TaskRow, lost: set[tuple[str, int]]) -> Iterator[tuple[int, str]]:
+    def _causes(self, run_id: str, row: TaskRow, lost: Mapping[tuple[str, int], str]) -> Iterator[tuple[int, str]]:
         """Yield the cause of the end of each failed try."""
         logs = {path.name: path for path in self._stage.deployment.task_logs(self._dag_id, run_id, row.task_id)}
         last = row.try_number if row.state == "failed" else row.try_number - 1
         for number in range(1, last + 1):
             key = (self._dag_id, run_id, row.task_id, number)
             log = logs.get(f"attempt={number}.log")
-            cause = LOST if log is None else cause_of(log.read_text(errors="replace").splitlines())
             # A killed try can have logged an error before, and the scheduler can lose a try that failed.
-            yield number, LOST if key in self._stage.killer.killed_tries or key[2:] in lost else cause
+            if key in self._stage.killer.killed_tries:
+                yield number, f"{LOST} by a kill"
+            elif event := lost.get((row.task_id, number)):
+                yield number, f"{LOST} with the event: {event}"
+            else:
+                yield number, cause_of(log.read_text(errors="replace").splitlines() if log else [])
+
+    def _evidence(self, case: Case, run_id: str) -> str:
+        """Return the requests about the resources of a task, and its logs."""
+        resources = [self._stage.service.resource(each) for each in case.resources]
+        lines = [f"  {entry}" for entry in list(self._stage.service.journal) if entry.resource in resources]
+        for log in self._stage.deployment.task_logs(self._dag_id, run_id, case.task_id):
+            logged = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+            lines += [f"  {log.name}:", *(f"    {readable(line)}" for line in logged)]
+        return "\n".join(lines)

@@ -13,6 +13,7 @@ from tests.system.distributed.kills import Killer
 
 #: Kills of a worker during a POST, at both moments of it.
 POST = (Moment.REQUEST, Moment.RESPONSE)
+_LONGEST = 70
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Report:
             states = ", ".join(f"{state} {number}" for state, number in sorted(result.states(retries).items()))
             self.add(f"tasks with {retries} retries", states)
         self.add("wrong outcomes", len(result.wrong), holds=not result.wrong)
+        for cause, number in sorted(result.causes.items()):
+            self.add(f"tries: {cause}"[:_LONGEST], number)
         duplicates = sum(verdict.is_duplicate for verdict in result.verdicts)
         runs = sum(verdict.own_runs for verdict in result.verdicts)
         self.add("duplicate runs", f"{duplicates} tasks, of {runs} runs", holds=not duplicates)

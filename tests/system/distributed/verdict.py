@@ -55,6 +55,7 @@ AIRFLOW_ERRORS = frozenset(
     }
 )
 PLANNED_FAILURE = "RunFailedError"
+#: Beginning of the causes for which Airflow has lost a try, and the cause of a planned failure.
 LOST, RUN_FAILED = "lost", "run failed"
 
 
@@ -67,8 +68,8 @@ class Observed:
     :param try_number: the number of its tries.
     :param end_date: the end of the last try.
     :param result: the result of the task; None without one.
-    :param causes: the cause of the end of each try that is known to have failed, by its number: :data:`LOST`,
-        :data:`RUN_FAILED`, or the name of an unexpected exception.
+    :param causes: the cause of the end of each try that is known to have failed, by its number: one that begins with
+        :data:`LOST`, :data:`RUN_FAILED`, or an unexpected exception.
     :param runs: the runs of each resource, oldest first. Runs from before the test are left out.
     """
 
@@ -87,6 +88,7 @@ class Verdict:
     case: Case
     observed: Observed
     faults: list[str] = field(default_factory=list)
+    evidence: str = ""
 
     @property
     def own_runs(self) -> int:
@@ -104,7 +106,7 @@ class Verdict:
         lines += [f"  * {fault}" for fault in self.faults]
         for resource, runs in seen.runs.items():
             lines += [f"  run {run.number} of {resource}: {_described(run)}" for run in runs]
-        return "\n".join([*lines, f"  result: {json.dumps(seen.result, default=str)[:600]}"])
+        return "\n".join([*lines, f"  result: {json.dumps(seen.result, default=str)[:600]}", self.evidence])
 
 
 def judge(case: Case, observed: Observed) -> Verdict:
@@ -159,7 +161,7 @@ def _wrong_failure(case: Case, observed: Observed) -> Iterator[str]:
     if observed.try_number != case.retries + 1:
         yield f"the task failed after {observed.try_number} of {case.retries + 1} tries"
     causes = [observed.causes.get(number, LOST) for number in range(1, observed.try_number + 1)]
-    unexpected = [cause for cause in causes if cause not in (LOST, RUN_FAILED)]
+    unexpected = [cause for cause in causes if not cause.startswith((LOST, RUN_FAILED))]
     if unexpected:
         yield f"a try failed with {', '.join(unexpected)}"
     if causes.count(RUN_FAILED) > int(case.first_fails):
@@ -184,7 +186,7 @@ def _is_named(run: Run, result: Mapping[str, Any]) -> bool:
 
 def cause_of(lines: Iterable[str]) -> str:
     """Return the cause of the end of a failed try, from the lines of its log."""
-    found = LOST
+    found = f"{LOST} without an error in its log"
     for line in lines:
         try:
             entry = json.loads(line)
@@ -196,7 +198,9 @@ def cause_of(lines: Iterable[str]) -> str:
             name = str(error.get("exc_type"))
             if name == PLANNED_FAILURE:
                 found = RUN_FAILED
-            elif name not in AIRFLOW_ERRORS:
+            elif name in AIRFLOW_ERRORS:
+                found = f"{LOST} because of Airflow's {name}"
+            else:
                 found = f"{name}: {str(error.get('exc_value'))[:200]}"
     return found
 

@@ -39,8 +39,9 @@ from tests.system.distributed.plans import add_connection
 from tests.system.distributed.report import Report
 from tests.system.latency.__main__ import missing
 
-#: Kills during requests that are planned beyond the wanted number, because some senders are killed before.
-_SPARE = 1.25
+#: Planned kills during requests for each wanted one, because other kills come first. A refusal also needs a rival's run
+#: that is still active when the task comes.
+_SPARE_POSTS, _SPARE_CONFLICTS = 1.25, 2.0
 #: Durations of runs in the short form: all kills of components are done while tasks wait.
 SHORT_DURATIONS = (40.0, 50.0)
 
@@ -98,7 +99,7 @@ def play(given: argparse.Namespace, report: Report) -> None:
                 for check in example.run(stage.dags, stage.deployment):
                     report.add(f"pipeline: {check.what}", check.found, holds=check.holds)
             if given.tasks:
-                planned = _with_spare(given.post_kills), _with_spare(given.conflict_kills)
+                planned = ceil(_SPARE_POSTS * given.post_kills), ceil(_SPARE_CONFLICTS * given.conflict_kills)
                 durations = SHORT_DURATIONS if given.short else DURATIONS
                 waves = list(waves_of(cases(given.tasks, *planned, given.seed, durations), given.wave))
                 result = chaos.play(stage, waves, victims_of(given), given.interval)
@@ -112,10 +113,6 @@ def play(given: argparse.Namespace, report: Report) -> None:
             searched = f"{stage.leaks.files} logs, {stage.leaks.rows} rows, {stage.leaks.triggers} triggers"
             found = "; ".join(sorted(stage.leaks.found)) or f"none in {searched}"
             report.add("secrets in logs and database", found, holds=not stage.leaks.found)
-
-
-def _with_spare(kills: int) -> int:
-    return ceil(_SPARE * kills)
 
 
 def victims_of(given: argparse.Namespace) -> Sequence[Sequence[str]]:

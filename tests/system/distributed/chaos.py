@@ -182,13 +182,13 @@ class _Wave:
         for number in range(1, last + 1):
             key = (self._dag_id, run_id, row.task_id, number)
             log = logs.get(f"attempt={number}.log")
-            # A killed try can have logged an error before, and the scheduler can lose a try that failed.
+            cause = cause_of(log.read_text(errors="replace").splitlines() if log else [])
+            # A killed try can have logged an error before.
             if key in self._stage.killer.killed_tries:
-                yield number, f"{LOST} by a kill"
-            elif event := lost.get((row.task_id, number)):
-                yield number, f"{LOST} with the event: {event}"
-            else:
-                yield number, cause_of(log.read_text(errors="replace").splitlines() if log else [])
+                cause = f"{LOST} by a kill"
+            elif cause.startswith(LOST) and (event := lost.get((row.task_id, number))):
+                cause = f"{LOST} with the event: {event}"
+            yield number, cause
 
     def _evidence(self, case: Case, run_id: str) -> str:
         """Return the requests about the resources of a task, and its logs."""

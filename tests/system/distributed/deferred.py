@@ -15,6 +15,7 @@ from tests.support.processes import wait_for
 from tests.system.airflow_api import ENDED
 from tests.system.distributed.cases import REFUSED_KINDS, RUN_KINDS
 from tests.system.distributed.chaos import Stage
+from tests.system.distributed.deployment import TRIGGERERS
 from tests.system.distributed.metadata import TaskRow
 from tests.system.distributed.plans import write_plan
 
@@ -22,6 +23,8 @@ from tests.system.distributed.plans import write_plan
 TASKS_OF_A_DAG, STREAMS_OF_A_SYNC = 100, 50
 #: Duration of a run until the harness ends it, in seconds.
 _LONG = 100_000.0
+#: Expected seconds in which one task is deferred, on two cores.
+_START_SECONDS = 0.7
 #: Seconds for the deferral of one task, and for the wait after the end of the runs.
 LIMIT_PER_TASK, LIMIT = 15.0, 900.0
 #: Logged by a triggerer whose event loop did not run for 0.2 s.
@@ -78,14 +81,15 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     :param window: seconds in which requests are counted.
     :param spread: seconds over which the ends of the runs are distributed.
     """
-    names = list(_add_resources(stage, count))
+    names = list(_add_resources(stage, count, window, spread))
     runs: dict[str, str] = {}
+    logs = [stage.deployment.program(each).log for each in TRIGGERERS]
+    warned = len(blocked_warnings(logs))
     begun = time.monotonic()
     for begin in range(0, count, TASKS_OF_A_DAG):
         dag_id = f"deferred_{begin // TASKS_OF_A_DAG:02}"
         write_plan(stage.dags, dag_id, [_task(name) for name in names[begin : begin + TASKS_OF_A_DAG]])
         runs[dag_id] = stage.deployment.trigger(dag_id)
-    logs = [stage.deployment.program(each).log for each in ("triggerer-1", "triggerer-2")]
     reported = 0.0
 
     def all_deferred() -> bool:
@@ -102,7 +106,7 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     wait_for("all tasks are deferred", all_deferred, limit=LIMIT + LIMIT_PER_TASK * count, interval=2)
     deferring = time.monotonic() - begun
     shares = [share for _, share in stage.metadata.select("SELECT triggerer_id, count(*) FROM trigger GROUP BY 1")]
-    blocked_before = len(blocked_warnings(logs))
+    blocked_before = len(blocked_warnings(logs)) - warned
     stage.report(f"all tasks are deferred after {deferring:.0f} s, by triggerer: {shares}")
     first = len(stage.service.journal)
     time.sleep(window)
@@ -127,20 +131,21 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
         to_event=[delay for row in rows for delay in _delays(stage, row, row.scheduled_at)],
         to_success=[delay for row in rows for delay in _delays(stage, row, row.end_date)],
         blocked_before=blocked_before,
-        blocked=len(blocked_warnings(logs)) - blocked_before,
+        blocked=len(blocked_warnings(logs)) - warned - blocked_before,
         faults=list(_faults(stage, rows)),
     )
 
 
-def _add_resources(stage: Stage, count: int) -> Iterator[str]:
+def _add_resources(stage: Stage, count: int, window: float, spread: float) -> Iterator[str]:
     for number in range(count):
         kind = "orchestration" if number % 4 == 3 else "elt_stream"
         name = f"deferred_{number:04}_{kind}"
         fields = {"parent_id": f"deferred_sync_{number // STREAMS_OF_A_SYNC:02}"} if kind in REFUSED_KINDS else {}
         resource = stage.service.add(RUN_KINDS[kind][1], name, plans=(Plan(duration=_LONG),), **fields)
-        # The poll interval follows from the durations of earlier runs.
-        for ended_before in (7_200.0, 14_400.0, 21_600.0):
-            stage.service.add_history(resource, ended_before, plan=Plan(duration=600.0 + number % 600))
+        # The poll interval follows from the durations of earlier runs: they were about as long as this one will be.
+        expected = (count - number) * _START_SECONDS + window + spread * number / count
+        for ended_before, factor in ((86_400.0, 0.8), (57_600.0, 1.2), (28_800.0, 1.0)):
+            stage.service.add_history(resource, ended_before, plan=Plan(duration=factor * expected))
         yield name
 
 

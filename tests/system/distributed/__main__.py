@@ -41,7 +41,7 @@ from tests.system.latency.__main__ import missing
 
 #: Planned kills during requests for each wanted one, because other kills come first. A refusal also needs a rival's run
 #: that is still active when the task comes.
-_SPARE_POSTS, _SPARE_CONFLICTS = 1.25, 2.0
+_SPARE_POSTS, _SPARE_CONFLICTS = 1.5, 2.0
 #: Durations of runs in the short form: all kills of components are done while tasks wait.
 SHORT_DURATIONS = (40.0, 50.0)
 

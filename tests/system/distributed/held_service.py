@@ -72,7 +72,7 @@ class HeldService(Service):
     :param hold_limit: the longest time in seconds that a request is held.
     """
 
-    def __init__(self, *, hold_limit: float = 8.0) -> None:
+    def __init__(self, *, hold_limit: float = 12.0) -> None:
         super().__init__()
         self.held: queue.SimpleQueue[HeldRequest] = queue.SimpleQueue()
         self.hold_limit = hold_limit

@@ -21,7 +21,8 @@ For each resource, whatever the state of its task:
 * Its run failed as planned (at most one try).
 * Airflow lost the try: the harness killed its process; or the audit log has an event of the scheduler (``state
   mismatch``, ``heartbeat timeout``, ``stuck in queued tries exceeded``); or its log ends without an error, because its
-  supervisor was killed; or the error is one of Airflow's own client, which could not reach the API server.
+  supervisor was killed; or the error is one of Airflow's own client, which could not reach the API server. Airflow
+  then also reports that the connection, which exists, "isn't defined" (``AirflowNotFoundException``).
 
 So a task without retries can fail if its worker was killed, with no run or one run. An error of the provider, such as
 ``RunConflictError``, is never a correct cause. Each other state is wrong.
@@ -41,6 +42,7 @@ from tests.system.distributed.cases import Case
 #: Exceptions of Airflow's task runner and its client, if the API server or the database cannot be reached.
 AIRFLOW_ERRORS = frozenset(
     {
+        "AirflowNotFoundException",
         "AirflowRuntimeError",
         "ServerResponseError",
         "HTTPStatusError",

@@ -13,14 +13,14 @@ from tests.system.distributed.deployment import TRIGGERERS, WORKERS, Deployment
 from tests.system.distributed.metadata import Metadata
 
 _MB = 1024.0 * 1024.0
-#: Rows of the provider: states of tasks that have not ended, positions of event sources, and triggers.
+#: Airflow keeps task states and results until the DAG run is deleted or they expire: their number for each run is flat.
+_FOR_EACH_RUN = "SELECT count(*)::float / greatest((SELECT count(*) FROM dag_run), 1) FROM"
+#: Rows of the provider: triggers, positions of event sources, and for each DAG run its task states and results.
 _ROWS = {
-    "task_state_store_rows": "SELECT count(*) FROM task_state_store",
-    "asset_state_store_rows": "SELECT count(*) FROM asset_state_store",
     "trigger_rows": "SELECT count(*) FROM trigger WHERE classpath LIKE 'airflow_provider_datapipe.%%'",
-    # Airflow keeps the results of all runs: only their number for each run can be flat.
-    "xcom_per_dag_run_rows": "SELECT count(*)::float / greatest((SELECT count(*) FROM dag_run WHERE state = 'success'),"
-    " 1) FROM xcom",
+    "asset_state_store_rows": "SELECT count(*) FROM asset_state_store",
+    "task_states_for_each_run_rows": f"{_FOR_EACH_RUN} task_state_store WHERE key LIKE 'datapipe.%%'",
+    "xcoms_for_each_run_rows": f"{_FOR_EACH_RUN} xcom",
     "postgresql_connections": "SELECT count(*) FROM pg_stat_activity WHERE datname IS NOT NULL",
 }
 

@@ -8,7 +8,7 @@ CELERY := tests/system/celery
 CELERY_VENV := .venv-celery
 CELERY_READY := $(CELERY_VENV)/.ready
 
-.PHONY: help demo up test test-system test-others test-fast test-slow test-slow-system test-slow-others test-lowest test-matrix chaos thousand events latency short-runs lint docs bench dist constraints clean
+.PHONY: help demo up test test-system test-others test-fast test-slow test-slow-system test-slow-others test-lowest test-matrix chaos thousand events latency short-runs distributed soak lint docs bench dist constraints clean
 .DELETE_ON_ERROR:
 
 help:
@@ -24,6 +24,8 @@ help:
 	@echo "make events       restart the triggerer while 500 runs end, and count the events"
 	@echo "make latency      seconds from the end of a run to the success of its task, by executor and mode"
 	@echo "make short-runs   500 short deferred tasks without retries on LocalExecutor"
+	@echo "make distributed  two of each component on CeleryExecutor, while everything is killed"
+	@echo "make soak HOURS=2 the same deployment for hours: memory, connections and rows stay flat"
 	@echo "make lint         ruff, mypy, and measurements of the style"
 	@echo "make docs         build the documentation into docs/_build"
 	@echo "make bench        benchmarks"
@@ -77,10 +79,11 @@ test-others: $(READY)
 test-fast: $(READY)
 	$(PYTEST) tests/unit -m fast $(SPREAD)
 
-test-slow: $(READY)
+# One test runs the distributed deployment, with the packages of CeleryExecutor.
+test-slow: $(READY) $(CELERY_READY)
 	@$(MAKE) --no-print-directory -j 2 test-slow-system test-slow-others
 
-test-slow-system: $(READY)
+test-slow-system: $(READY) $(CELERY_READY)
 	$(PYTEST) tests/system -m slow
 
 test-slow-others: $(READY)
@@ -109,6 +112,16 @@ latency: $(CELERY_READY)
 # SHORT_RUNS: options, such as SHORT_RUNS="--minimum-deferral-time 0".
 short-runs: $(CELERY_READY)
 	@exec $(CELERY_VENV)/bin/python -m tests.system.short_runs $(SHORT_RUNS)
+
+# DISTRIBUTED: options, such as DISTRIBUTED="--tasks 1000 --post-kills 50" or DISTRIBUTED="--tasks 0 --deferred 2000".
+distributed: $(CELERY_READY)
+	@exec $(CELERY_VENV)/bin/python -m tests.system.distributed $(DISTRIBUTED)
+
+# HOURS: the duration. SOAK: further options, such as SOAK="--write".
+HOURS ?= 2
+
+soak: $(CELERY_READY)
+	@exec $(CELERY_VENV)/bin/python -m tests.system.distributed.soak --hours $(HOURS) $(SOAK)
 
 lint: $(READY)
 	$(BIN)/ruff check

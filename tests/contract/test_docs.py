@@ -171,6 +171,8 @@ def test_no_test_is_listed_for_a_missing_block() -> None:
         ("test-slow", '-m pytest tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 3'),
         ("test-slow", "-m pytest tests/system -m slow\n"),
         ("latency", ".venv-celery/bin/python -m tests.system.latency"),
+        ("distributed", ".venv-celery/bin/python -m tests.system.distributed"),
+        ("soak", ".venv-celery/bin/python -m tests.system.distributed.soak --hours 2"),
         ("dist", ".venv/bin/uv build --quiet --out-dir dist\n.venv/bin/python -m twine check --strict dist/*\n"),
     ],
 )

@@ -53,6 +53,11 @@ class HostileServer:
         # On loopback, a sent request is readable at once.
         return not _readable([self._listener, *(connection.socket for connection in connections)])
 
+    def peer_port(self, number: int) -> int:
+        """Return the port of the client of an open connection, by the connection's number."""
+        with self._lock:
+            return next(connection.peer_port for connection in self._connections if connection.number == number)
+
     def _accept(self) -> None:
         while not self._stopping.is_set():
             if not _readable([self._listener], wait=0.05):
@@ -94,8 +99,9 @@ class _Connection:
     def __init__(self, accepted: socket.socket, service: Service, number: int) -> None:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = accepted
+        self.peer_port: int = accepted.getpeername()[1]
+        self.number = number
         self._service = service
-        self._number = number
         self._received = b""
         #: Set before a request is read, and cleared after the response was sent.
         self.is_busy = False
@@ -135,7 +141,7 @@ class _Connection:
         if url.netloc and headers.get("proxy-authorization") != _PROXY_AUTHORIZATION:
             response = Response(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, b"<html>no credentials</html>")
         else:
-            response = self._service.respond(call, target, headers.get("x-api-key"), self._number)
+            response = self._service.respond(call, target, headers.get("x-api-key"), self.number)
         if response.status == 0:
             return False
         self.socket.sendall(_encoded(response))

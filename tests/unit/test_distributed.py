@@ -1,0 +1,251 @@
+"""Pure parts of the distributed tests: cases, verdicts, trends, and the service that holds requests."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.hostile import Plan, Resource, Run, Service
+from tests.system.distributed.cases import KINDS, RETRIES, RUN_KINDS, SENSOR_KINDS, Case, cases, waves_of
+from tests.system.distributed.deferred import percentile
+from tests.system.distributed.held_service import HeldService, Moment, Rival, held_server
+from tests.system.distributed.plot import PANELS, plot
+from tests.system.distributed.trend import slope, trends
+from tests.system.distributed.verdict import LOST, RUN_FAILED, Observed, Verdict, cause_of, judge
+
+ENDED_AT = 1_000.0
+
+
+def run_of(resource: Resource, *, number: int = 1, outcome: Any = "COMPLETED", own: bool = True) -> Run:
+    return Run(number, resource, 900.0, 900.0, Plan(duration=50.0, outcome=outcome), 5 if own else None)
+
+
+def result_of(run: Run, **fields: Any) -> dict[str, Any]:
+    return {"run_id": run.id_in(0), "outcome": "succeeded", **fields}
+
+
+def verdict_of(
+    case: Case,
+    runs: Sequence[Run],
+    *,
+    state: str = "success",
+    result: Any = None,
+    tries: int = 1,
+    causes: Mapping[int, str] | None = None,
+) -> Verdict:
+    end_date = datetime.fromtimestamp(ENDED_AT, UTC)
+    return judge(case, Observed(state, tries, end_date, result, causes or {}, {case.task_id: runs}))
+
+
+STREAM = Case(1, "elt_stream", "blocking", 0)
+RESOURCE = Resource("elt_stream", STREAM.task_id)
+
+
+def test_one_run_with_its_result_is_right() -> None:
+    run = run_of(RESOURCE)
+    assert verdict_of(STREAM, [run], result=result_of(run)).faults == []
+
+
+def test_a_second_run_is_a_duplicate() -> None:
+    runs = [run_of(RESOURCE), run_of(RESOURCE, number=2)]
+    verdict = verdict_of(STREAM, runs, result=result_of(runs[1]))
+    assert verdict.is_duplicate
+    assert verdict.own_runs == 2
+
+
+def test_a_run_after_a_planned_failure_is_no_duplicate() -> None:
+    case = Case(1, "elt_stream", "blocking", 2, first_fails=True)
+    runs = [run_of(RESOURCE, outcome="FAILED"), run_of(RESOURCE, number=2)]
+    case_runs = Observed(
+        "success",
+        2,
+        datetime.fromtimestamp(ENDED_AT, UTC),
+        result_of(runs[1]),
+        {1: RUN_FAILED},
+        {case.task_id: runs},
+    )
+    assert judge(case, case_runs).faults == []
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, {"run_id": "another", "outcome": "succeeded"}],
+)
+def test_a_result_without_the_run_is_wrong(result: Any) -> None:
+    assert len(verdict_of(STREAM, [run_of(RESOURCE)], result=result).faults) == 1
+
+
+def test_a_success_before_the_end_of_the_run_is_wrong() -> None:
+    late = Run(1, RESOURCE, 900.0, 990.0, Plan(duration=50.0), 5)
+    assert verdict_of(STREAM, [late], result=result_of(late)).faults != []
+
+
+def test_a_rival_is_a_result_only_of_attach() -> None:
+    run = run_of(RESOURCE, own=False)
+    for policy, is_right in (("attach", True), ("wait", False)):
+        case = Case(1, "elt_stream", "blocking", 0, has_rival=True, if_running=policy)
+        assert (verdict_of(case, [run], result=result_of(run)).faults == []) is is_right
+    assert verdict_of(STREAM, [run], result=result_of(run)).faults != []
+
+
+def test_a_rivals_result_beside_an_own_run_is_a_duplicate() -> None:
+    case = Case(1, "elt_stream", "blocking", 0, has_rival=True)
+    runs = [run_of(RESOURCE, own=False), run_of(RESOURCE, number=2)]
+    assert verdict_of(case, runs, result=result_of(runs[0])).is_duplicate
+
+
+def test_a_sensor_must_not_start_a_run() -> None:
+    case = Case(1, "stream_sensor", "deferred", 0)
+    resource = Resource("elt_stream", case.task_id)
+    sensed = run_of(resource, own=False)
+    assert verdict_of(case, [sensed], result=result_of(sensed)).faults == []
+    assert verdict_of(case, [sensed, run_of(resource)], result=result_of(sensed)).is_duplicate
+
+
+@pytest.mark.parametrize(
+    ("retries", "tries", "causes", "is_right"),
+    [
+        (0, 1, {1: f"{LOST} by a kill"}, True),
+        (0, 1, {1: "RunConflictError: refused"}, False),
+        (0, 1, {1: RUN_FAILED}, False),
+        (2, 1, {1: LOST}, False),
+        (2, 3, {1: LOST, 2: LOST, 3: LOST}, True),
+        (2, 3, {1: LOST, 2: "TypeError: x", 3: LOST}, False),
+    ],
+)
+def test_a_failure_needs_a_cause_for_each_try(
+    retries: int, tries: int, causes: Mapping[int, str], is_right: bool
+) -> None:
+    case = Case(1, "elt_stream", "blocking", retries)
+    verdict = verdict_of(case, [run_of(RESOURCE)], state="failed", tries=tries, causes=causes)
+    assert (verdict.faults == []) is is_right
+
+
+def test_a_task_that_has_not_ended_is_wrong() -> None:
+    assert verdict_of(STREAM, [], state="deferred").faults == ["the task is deferred"]
+
+
+def test_causes_are_read_from_task_logs() -> None:
+    def logged(level: str, *names: str) -> str:
+        errors = [{"exc_type": name, "exc_value": "x"} for name in names]
+        return json.dumps({"level": level, "event": "Task failed", "error_detail": errors})
+
+    assert cause_of([logged("info"), "no JSON"]) == f"{LOST} without an error in its log"
+    unreachable = [logged("error", "ConnectError", "AirflowRuntimeError")]
+    assert cause_of(unreachable) == f"{LOST} because of Airflow's AirflowRuntimeError"
+    assert cause_of([logged("error", "RunFailedError")]) == RUN_FAILED
+    assert cause_of([logged("error", "RunConflictError")]) == "RunConflictError: x"
+    assert cause_of([logged("warning", "RunConflictError")]).startswith(LOST)
+
+
+def test_cases_have_all_kinds_modes_and_retries() -> None:
+    found = cases(200, 20, 20, seed=1)
+    assert len({case.task_id for case in found}) == 200
+    assert {case.kind for case in found} == KINDS.keys()
+    assert {case.retries for case in found} == set(RETRIES)
+    held = Counter(case.hold for case in found if case.hold)
+    assert held == {Moment.REQUEST: 10, Moment.RESPONSE: 10, Moment.CONFLICT: 20}
+    assert {(case.kind, case.mode) for case in found if case.kind in RUN_KINDS} == {
+        (kind, mode) for kind in RUN_KINDS for mode in ("deferred", "blocking")
+    }
+    assert {case.mode for case in found if case.kind in SENSOR_KINDS} == {"deferred", "reschedule", "poke"}
+    assert sum(map(len, waves_of(found, 30))) == 200
+
+
+def test_more_kills_than_tasks_are_refused() -> None:
+    with pytest.raises(ValueError, match="3 tasks are not enough for 4 kills"):
+        cases(3, 2, 2, seed=1)
+
+
+def test_percentiles() -> None:
+    values = [float(value) for value in range(1, 101)]
+    assert percentile(values, 0.5) == 50
+    assert percentile(values, 0.99) == 99
+    assert percentile([7.0], 0.99) == 7
+
+
+def test_trends_leave_out_the_warm_up() -> None:
+    times = [float(time) for time in range(8)]
+    flat = [1.0, 500.0, *[100.0] * 6]
+    growing = [100.0 + 10 * time for time in times]
+    by_name = {trend.metric: trend for trend in trends(times, {"a_rss_mb": flat, "b_rss_mb": growing})}
+    assert by_name["a_rss_mb"].growth == pytest.approx(0)
+    assert by_name["b_rss_mb"].growth == pytest.approx(50)
+    assert by_name["a_rss_mb"].is_flat
+    assert not by_name["b_rss_mb"].is_flat
+    assert slope([1.0], [2.0]) == 0
+    assert trends([], {}) == []
+
+
+def test_plot_has_a_panel_for_each_unit() -> None:
+    samples = {"triggerer-1_rss_mb": [1.0, 2.0], "triggerer-1_fds": [3.0, 4.0], "trigger_rows": [0.0, 0.0]}
+    picture = plot([0.0, 1.0], samples, kills=[0.5])
+    assert picture.count("<polyline") == 3
+    assert all(title in picture for title in PANELS.values())
+
+
+def send(url: str, key: str, method: str, path: str, answers: list[int]) -> threading.Thread:
+    def ask() -> None:
+        answer = httpx.request(method, f"{url}{path}", headers={"x-api-key": key}, timeout=30, trust_env=False)
+        answers.append(answer.status_code)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(("moment", "runs_while_held"), [(Moment.REQUEST, 0), (Moment.RESPONSE, 1)])
+def test_a_post_is_held_before_or_after_its_run(moment: Moment, runs_while_held: int) -> None:
+    answers: list[int] = []
+    with held_server() as (service, server):
+        service.add("elt_stream", "one", parent_id="sync")
+        service.plan({"one": moment}, {})
+        thread = send(server.url, server.api_key, "POST", "/elt_streams/one/request_run", answers)
+        held = service.held.get(timeout=10)
+        assert (held.resource_id, held.moment) == ("one", moment)
+        assert len(service.runs_of("one")) == runs_while_held
+        assert answers == []
+        held.release()
+        thread.join()
+        assert len(service.runs_of("one")) == 1
+        # Once only.
+        send(server.url, server.api_key, "POST", "/elt_streams/one/request_run", answers).join()
+    assert answers == [200, 409]
+
+
+def test_the_read_after_a_refusal_is_held() -> None:
+    answers: list[int] = []
+    with held_server() as (service, server):
+        service.add("reverse_etl", "one")
+        service.plan({"one": Moment.CONFLICT}, {"one": Rival(20.0)})
+        url, key = server.url, server.api_key
+        send(url, key, "GET", "/reverse_etl_sync_runs?reverse_etl_sync_id=one", answers).join()
+        send(url, key, "POST", "/reverse_etl_syncs/one/request_run", answers).join()
+        assert answers == [200, 409]
+        thread = send(url, key, "GET", "/reverse_etl_sync_runs?reverse_etl_sync_id=one", answers)
+        held = service.held.get(timeout=10)
+        assert held.moment is Moment.CONFLICT
+        held.release()
+        thread.join()
+    assert answers == [200, 409, 200]
+    assert service.runs_of("one") == []
+
+
+def test_ends_of_runs_can_be_changed() -> None:
+    service = HeldService()
+    assert isinstance(service, Service)
+    with held_server() as (service, server):
+        service.add("orchestration", "one", plans=(Plan(duration=1e6),))
+        send(server.url, server.api_key, "POST", "/orchestrations/one/request_run", []).join()
+        end = time.time()
+        service.change_ends({"one": end})
+        (run,) = service.runs_of("one")
+        assert run.finished_at == pytest.approx(end)

@@ -38,7 +38,7 @@ def test_triggerers_of_several_machines_divide_the_limit(triggerers: int) -> Non
 
 
 @pytest.mark.slow
-def test_triggerers_that_exceed_the_limit_of_the_service_slow_down() -> None:
+def test_triggerers_slow_down_at_the_limit_of_the_service() -> None:
     case = Case(4, machines=4, accepted=round(LIMIT))
     measured = measure(case, settle=15, window=WINDOW)
     assert measured.requests - measured.refused <= LIMIT * (measured.seconds + 1)

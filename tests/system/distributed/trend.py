@@ -9,7 +9,7 @@ from statistics import fmean
 #: Part of the samples at the beginning that is left out: pools fill, modules are loaded.
 WARM_UP = 0.25
 #: Growth over all samples that counts as flat: this part of the mean, or the allowance of the metric, if larger.
-_TOLERANCE = 0.1
+_TOLERANCE = 0.05
 _ALLOWANCES = {"rss_mb": 20.0, "fds": 10.0, "connections": 10.0, "for_each_run_rows": 1.0, "rows": 30.0}
 
 

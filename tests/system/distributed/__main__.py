@@ -145,6 +145,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         given.conflict_kills = given.post_kills
     if given.component_kills is None:
         given.component_kills = (len(FEW_VICTIMS) if given.short else 2 * len(ALL_VICTIMS)) if given.tasks else 0
+    if given.deferred > deferred.MOST_TASKS:
+        parser.error(f"--deferred is at most {deferred.MOST_TASKS}")
     if lines := missing(["celery"]):
         parser.exit(2, "".join(f"{line}\n" for line in lines))
     return given

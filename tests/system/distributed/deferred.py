@@ -24,7 +24,9 @@ TASKS_OF_A_DAG, STREAMS_OF_A_SYNC = 100, 50
 #: Duration of a run until the harness ends it, in seconds.
 _LONG = 100_000.0
 #: Expected seconds in which one task is deferred, on two cores.
-_START_SECONDS = 0.7
+_START_SECONDS = 0.4
+#: The most tasks: a triggerer runs a thousand triggers by default.
+MOST_TASKS = 2_000
 #: Seconds for the deferral of one task, and for the wait after the end of the runs.
 LIMIT_PER_TASK, LIMIT = 15.0, 900.0
 #: Logged by a triggerer whose event loop did not run for 0.2 s.
@@ -111,6 +113,7 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     first = len(stage.service.journal)
     time.sleep(window)
     requests = (len(stage.service.journal) - first) / window
+    stage.leaks.check_rows()
     now = time.time() + 5
     stage.service.change_ends({name: now + spread * number / count for number, name in enumerate(names)})
     stage.report(f"{requests:.2f} requests per second; the runs end within {spread:.0f} s")

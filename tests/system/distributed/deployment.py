@@ -43,6 +43,8 @@ CONFIG = {
     # The defaults are 600 s and 120 s: the time after which a task that Redis has lost is sent again.
     "scheduler.task_queued_timeout": "60",
     "scheduler.task_queued_timeout_check_interval": "10",
+    # After that, the scheduler fails the task without a retry. Tasks wait so long while no worker has a free slot.
+    "scheduler.num_stuck_in_queued_retries": "30",
 }
 
 

@@ -21,10 +21,10 @@ WINDOW = 4.0
 
 def assert_limited(case: Case, settle: float = 1.0) -> None:
     measured = measure(case, settle, WINDOW)
-    # A request can arrive late, and the next one early.
-    assert measured.requests <= 1.1 * LIMIT * measured.seconds + 5
-    # The machine can be busy, but the limit does not stop the waits.
-    assert measured.requests >= 0.5 * LIMIT * measured.seconds
+    # On a busy machine, requests of the second before can arrive late.
+    assert measured.requests <= 1.1 * LIMIT * (measured.seconds + 1)
+    # The limit does not stop the waits, however busy the machine is.
+    assert measured.requests >= 0.1 * LIMIT * measured.seconds
 
 
 @pytest.mark.parametrize("triggerers", [*(pytest.param(count, marks=pytest.mark.slow) for count in (1, 2)), 4])
@@ -43,7 +43,7 @@ def test_triggerers_slow_down_at_the_limit_of_the_service() -> None:
     measured = measure(case, settle=15, window=WINDOW)
     assert measured.requests - measured.refused <= LIMIT * (measured.seconds + 1)
     # Without the reduction, three of four requests would be refused.
-    assert measured.refused < 0.25 * measured.requests
+    assert measured.refused < 0.5 * measured.requests
 
 
 #: Sends requests as blocking tasks of a worker do, each of which is a process.

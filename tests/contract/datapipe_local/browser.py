@@ -25,7 +25,7 @@ DRIVER = Path("/usr/bin/chromedriver")
 BROWSER = Path("/usr/bin/chromium")
 #: Console message of the browser for error responses and failed requests.
 _REFUSED = "Failed to load resource"
-_LIMIT = 15
+_LIMIT = 60
 _OPTIONS = (
     "--headless=new",
     "--no-sandbox",

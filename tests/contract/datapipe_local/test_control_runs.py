@@ -177,12 +177,10 @@ def test_a_reset_restores_the_seed(service: LocalService, api: Api) -> None:
 
 
 def test_a_reset_interrupts_active_runs(service: LocalService, api: Api) -> None:
-    service.runs({"minimum_duration": 30})
+    service.runs({"minimum_duration": 3600})
     api.until(api.post(ORDERS)["status_url"], lambda _: True)
     orchestration = api.post("/orchestrations/nightly/request_run")["id"]
-    begin = time.monotonic()
     service.reset()
-    assert time.monotonic() - begin < 3
     assert service.journal_runs() == []
     api.refused("GET", f"/orchestration_runs/{orchestration}", 404)
     assert api.run_stream("orders").status == "COMPLETED"

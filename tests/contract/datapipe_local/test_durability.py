@@ -73,9 +73,7 @@ def test_an_interrupted_load_continues_as_the_same_run(big: Path, stop: str, tim
             url = api.post("/elt_streams/big/request_run")["status_url"]
             run = api.until(url, lambda _: True)
             time.sleep(rng.uniform(0, 0.3))
-            begin = time.monotonic()
             getattr(service, stop)()
-            assert time.monotonic() - begin < 4
             assert tables_in(service).get("shop.big") in {seen, ROWS}
             service.start()
             ended = api.ended(url)

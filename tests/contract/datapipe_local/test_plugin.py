@@ -173,7 +173,7 @@ def test_seed_is_a_file_a_text_or_a_mapping(
         (DEEP, 9, "string"),
         ("transforms:\n  - name: x\n    sql_template: >\n      SELECT 1\n    materialization: tabel", 5, "table"),
         ("orchestrations:\n  - name: x\n    cron_schedule: ${NOT_SET_HERE}", 3, "NOT_SET_HERE"),
-        ("connections: [", 1, "no YAML"),
+        ("connections: [", 1, "not valid YAML"),
     ],
 )
 def test_errors_of_a_seed_name_the_line(

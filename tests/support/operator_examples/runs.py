@@ -49,7 +49,7 @@ EXAMPLES = [
         {"stream_name": "by_name", "sync_id": "runs.streams", "full_refresh": True},
         resource_id="runs.stream.by_name",
     ),
-    _run("run_sync", EltSyncRunOperator, {"sync_id": "runs.elt_sync"}, rows_synced=6),
+    _run("run_sync", EltSyncRunOperator, {"sync_id": "runs.sync"}, rows_synced=6),
     _run("run_sync_full_refresh", EltSyncRunOperator, {"sync_id": "runs.refresh", "full_refresh": True}),
     _run(
         "run_orchestration",

@@ -181,7 +181,7 @@ def test_deadline_holds_while_polls_wait_for_permits(server: ManyRunsServer, mon
     policy = WaitPolicy(poll_interval=0.1, deadline=began + 0.5)
     batches = wait_for_all(server, settings_for(server, 0.1), policy)
     assert {end.reason for batch in batches for end in batch.ended} == {WaitOutcomeReason.TIMEOUT}
-    assert time.time() - began < 5
+    assert time.time() - began < 60
     assert len(server.runs.asked) == 1
 
 
@@ -191,10 +191,11 @@ def test_blocking_wait_ends_at_its_deadline_without_a_permit(
     monkeypatch.setattr("airflow_provider_datapipe.runs.wait._GRACE", 0.2)
     (reference, *_) = references(server.runs)
     batch = Batch(reference.kind, waiting=[reference])
-    with Client(settings_for(server, 0.1)) as client:
+    with Client(settings_for(server, 0.01)) as client:
         client.send(REQUEST)
         began = time.time()
+        # The next permit is available in 100 s.
         run_blocking(wait_for_some(batch, WaitPolicy(poll_interval=0.1, deadline=began + 0.5)), client.send, time.sleep)
     assert [end.reason for end in batch.ended] == [WaitOutcomeReason.TIMEOUT]
-    assert 0.4 < time.time() - began < 5
+    assert 0.4 < time.time() - began < 60
     assert len(server.runs.asked) == 1

@@ -111,20 +111,18 @@ def test_jobs_interrupted_by_a_stop_are_resumed(context: Context, start: Start) 
     going = threading.Barrier(3)
 
     def patient(stop: Stop) -> None:
-        going.wait(10)
-        stop.pause(60)
+        going.wait(60)
+        stop.pause(3600)
 
     def interrupted(stop: Stop) -> None:
-        going.wait(10)
+        going.wait(60)
         while not stop.is_requested:
             time.sleep(0.001)
         raise RuntimeError("interrupted")
 
     executor = start(patient=patient, interrupted=interrupted)
-    going.wait(10)
-    begin = time.monotonic()
+    going.wait(60)
     assert executor.engine.stop()
-    assert time.monotonic() - begin < 5
     assert executor.ended == []
     assert {job.run_id for job in context.store.jobs.all()} == {"run of patient", "run of interrupted"}
 
@@ -140,10 +138,10 @@ def test_a_stop_does_not_wait_for_ever(start: Start, monkeypatch: pytest.MonkeyP
 
     def deaf(_: Stop) -> None:
         working.set()
-        released.wait(10)
+        released.wait(60)
 
     executor = start(deaf=deaf)
-    assert working.wait(10)
+    assert working.wait(60)
     assert not executor.engine.stop()
     released.set()
 
@@ -173,7 +171,7 @@ def test_jobs_that_become_due_during_a_step_are_not_missed(context: Context, rea
 
 def test_work_that_ends_during_a_step_keeps_the_engine_busy(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
-    executor = Scripted(context, [], load=lambda _: released.wait(10))
+    executor = Scripted(context, [], load=lambda _: released.wait(60))
     engine = executor.engine
     has_work: list[bool] = []
     monkeypatch.setattr(engine._idle, "note", lambda **noted: has_work.append(noted["has_work"]))

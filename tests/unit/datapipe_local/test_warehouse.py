@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -79,10 +78,8 @@ def test_values_of_special_types(warehouse: Warehouse) -> None:
 
 def test_an_interruption_ends_all_statements(warehouse: Warehouse) -> None:
     threading.Timer(0.2, warehouse.interrupt).start()
-    begin = time.monotonic()
     with pytest.raises(WarehouseError):
         warehouse.build(HERE, "SELECT count(*) AS x FROM range(100000000000) a, range(1000) b", 1)
-    assert time.monotonic() - begin < 5
     with pytest.raises(WarehouseError, match="stopping"):
         warehouse.count(HERE)
 

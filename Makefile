@@ -66,6 +66,7 @@ up: $(READY)
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 LONGEST_FIRST := --dist loadfile --no-loadscope-reorder
 SPREAD := -n 3 $(LONGEST_FIRST)
+DISTRIBUTED_TEST := tests/system/test_distributed.py
 
 test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 test-system test-others
@@ -83,11 +84,13 @@ test-fast: $(READY)
 test-slow: $(READY) $(CELERY_READY)
 	@$(MAKE) --no-print-directory -j 2 test-slow-system test-slow-others
 
-test-slow-system: $(READY) $(CELERY_READY)
-	$(PYTEST) tests/system -m slow
+test-slow-system: $(READY)
+	$(PYTEST) tests/system -m slow --ignore $(DISTRIBUTED_TEST)
 
-test-slow-others: $(READY)
+# The system tests take longer, so the distributed deployment runs here.
+test-slow-others: $(READY) $(CELERY_READY)
 	$(PYTEST) tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 3 $(LONGEST_FIRST)
+	$(PYTEST) $(DISTRIBUTED_TEST)
 
 test-lowest: $(READY)
 	@exec $(BIN)/python -m tests.packaging.matrix --lowest

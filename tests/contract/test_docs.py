@@ -169,7 +169,7 @@ def test_no_test_is_listed_for_a_missing_block() -> None:
         ("test", '-m pytest tests/contract tests/unit -m "fast or medium" -n 3 --dist loadfile'),
         ("test", '-m pytest tests/system -m "fast or medium"\n'),
         ("test-slow", '-m pytest tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 3'),
-        ("test-slow", "-m pytest tests/system -m slow\n"),
+        ("test-slow", "-m pytest tests/system -m slow --ignore tests/system/test_distributed.py\n"),
         ("latency", ".venv-celery/bin/python -m tests.system.latency"),
         ("distributed", ".venv-celery/bin/python -m tests.system.distributed"),
         ("soak", ".venv-celery/bin/python -m tests.system.distributed.soak --hours 2"),

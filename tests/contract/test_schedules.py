@@ -219,7 +219,7 @@ def test_sync_is_activated_if_this_dag_may_have_deactivated_it(
     now.do(owned.pause)
     if killed:
         # The pause task was killed before it pushed its result.
-        del now.memories["crm_pause"].pushed["datapipe_schedule_taken"]
+        del now.memories["crm_pause"].pushed["datapipe_schedule_paused"]
     ask(service, "POST", "reverse_etl_syncs/crm_contacts/deactivate")
     if not has_task_state:
         monkeypatch.setattr("tests.support.tasks.context_of", lambda memory: {"ti": memory})

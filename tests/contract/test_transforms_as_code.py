@@ -478,7 +478,7 @@ def test_commands_and_tasks_of_the_page(service: LocalService, tmp_path: Path) -
     # Exit status 3 before the deployment: the plan contains differences.
     for command, status in ((pull, 0), (plan, 3), (in_ci, 0), (deploy, 0), (plan, 0)):
         done = subprocess.run(  # noqa: S603 - our own docs
-            ["bash", "-euc", command],  # noqa: S607
+            ["bash", "-euc", command],  # noqa: S607 - of the machine
             cwd=tmp_path,
             env=environment,
             capture_output=True,

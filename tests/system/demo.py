@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tests.support.command import run_command
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -83,7 +85,7 @@ def set_up(stack: ExitStack, show: Display, config: Mapping[str, str] = AS_SHIPP
 
 def run(stage: Stage, show: Display) -> list[Check]:
     """Run the DAG, and check its data."""
-    from tests.system.demo_checks import Check, check_deferral, check_secret, check_warehouse, mappings
+    from tests.system.demo_checks import check_run, check_secret, check_warehouse, mappings
 
     airflow = stage.airflow
     show.step(f"running {DAG}")
@@ -97,14 +99,7 @@ def run(stage: Stage, show: Display) -> list[Check]:
     for one in instances:
         if one.state == "failed":
             show.step(f"the end of the log of {one.label}:\n{airflow.log_tail(DAG, run_id, one)}")
-    checks = [
-        Check("DAG run", "success", state),
-        check_deferral(
-            instances,
-            lambda task_id: airflow.was_deferred(DAG, run_id, task_id),
-            lambda task_id: airflow.api.xcom(DAG, run_id, task_id),
-        ),
-    ]
+    checks = check_run(airflow, DAG, run_id, state)
     # DuckDB cannot read a file that another process has open for writing.
     stage.service.stop()
     checks += check_warehouse(
@@ -168,9 +163,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        status = main()
-    except KeyboardInterrupt:
-        print("\nInterrupted; everything that was started is stopped.", file=sys.stderr)
-        status = 128 + signal.SIGINT
-    sys.exit(status)
+    run_command(main)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.system.airflow_api import TaskInstance
+    from tests.system.components import AirflowComponents
 
     Record = dict[str, Any]
 
@@ -51,6 +52,18 @@ class Check:
     def holds(self) -> bool:
         """True if the actual value is the expected one."""
         return self.expected == self.found
+
+
+def check_run(airflow: AirflowComponents, dag_id: str, run_id: str, state: str) -> list[Check]:
+    """Check the state of the run of the example DAG, and the deferral of its tasks."""
+    return [
+        Check("DAG run", "success", state),
+        check_deferral(
+            airflow.api.task_instances(dag_id, run_id),
+            lambda task_id: airflow.was_deferred(dag_id, run_id, task_id),
+            lambda task_id: airflow.api.xcom(dag_id, run_id, task_id),
+        ),
+    ]
 
 
 @contextmanager

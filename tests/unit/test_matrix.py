@@ -129,7 +129,7 @@ def test_the_pins_of_this_environment_are_those_of_its_airflow() -> None:
 )
 def test_what_make_runs(target: str, command: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own Makefile
-        ["make", "--no-print-directory", "--dry-run", target],  # noqa: S607
+        ["make", "--no-print-directory", "--dry-run", target],  # noqa: S607 - of the machine
         cwd=ROOT,
         # This may be run by make, which would have its options taken over.
         env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},

@@ -86,7 +86,8 @@ class AsyncClient:
             return
         # Only the first in the queue holds a permit: canceled requests waste none, and processes take turns.
         async with self._turn:
-            if delay := self._limit.reserve(request):
+            # In a thread: it reads and locks a file.
+            if delay := await asyncio.to_thread(self._limit.reserve, request):
                 await asyncio.sleep(delay)
 
     async def _attempt(self, exchange: RequestAttempts[T]) -> T | RetryAfter:
@@ -107,7 +108,7 @@ class AsyncClient:
             ):
                 head = ResponseHead(response.status, response.reason or "", response.headers)
                 if self._limit is not None:
-                    self._limit.answered(head.status)
+                    await asyncio.to_thread(self._limit.answered, head.status)
                 reader = exchange.open_body(head)
                 async for piece in response.content.iter_any():
                     reader.feed(piece)

@@ -73,6 +73,7 @@ class Client:
         exchange = RequestAttempts(self.settings, request, self._mask)
         while True:
             if self._limit is not None and (delay := self._limit.reserve(request)):
+                # This client is for workers and commands, which wait for each request. Triggers use AsyncClient.
                 time.sleep(delay)
             outcome = self._attempt(exchange)
             if not isinstance(outcome, RetryAfter):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import ssl
 import time
 from collections.abc import Mapping
@@ -236,14 +235,7 @@ class RequestAttempts(Generic[T]):
     def _failed(self, error: DatapipeError) -> RetryAfter:
         if not self._request.once and retry.may_send_again(error, self._request.endpoint.repeat):
             elapsed = time.monotonic() - self._began
-            # Jitter needs no cryptographic randomness.
-            delay = retry.delay_before(
-                self._attempts,
-                error,
-                elapsed=elapsed,
-                policy=self._settings.retry,
-                jitter=random.random(),  # noqa: S311 - see above
-            )
+            delay = retry.delay_before(self._attempts, error, elapsed=elapsed, policy=self._settings.retry)
             if delay is not None:
                 if self._attempts == 1:
                     log.warning("%s\nTrying again for up to %g s.", error, self._settings.retry.budget)

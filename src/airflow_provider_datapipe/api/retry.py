@@ -62,11 +62,15 @@ def backoff_delay(failures: int, *, first: float, longest: float, jitter: float 
     """
     # The limit of the exponent avoids an overflow.
     delay = min(longest, first * 2.0 ** min(failures - 1, 30))
-    return delay * (0.5 + (random.random() if jitter is None else jitter) / 2)  # noqa: S311 - jitter, not security
+    return delay * (0.5 + (_random() if jitter is None else jitter) / 2)
+
+
+def _random() -> float:
+    return random.random()  # noqa: S311 - jitter, not security
 
 
 def delay_before(
-    attempt: int, error: DatapipeError, *, elapsed: float, policy: RetryPolicy, jitter: float
+    attempt: int, error: DatapipeError, *, elapsed: float, policy: RetryPolicy, jitter: float | None = None
 ) -> float | None:
     """
     Return the delay before the next attempt in seconds, or None to give up.
@@ -75,8 +79,9 @@ def delay_before(
     :param error: failure of the last attempt; its ``retry_after`` is honored, see :func:`requested_delay`.
     :param elapsed: seconds since the start of the first attempt.
     :param policy: time limits.
-    :param jitter: random number from 0 to 1, to spread the attempts of many clients.
+    :param jitter: number from 0 to 1 that spreads the attempts of many clients; None for a random number.
     """
+    jitter = _random() if jitter is None else jitter
     delay = backoff_delay(attempt, first=policy.first_delay, longest=policy.longest_delay, jitter=jitter)
     asked = requested_delay(error)
     if asked is not None:

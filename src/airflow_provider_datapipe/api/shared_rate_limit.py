@@ -29,8 +29,8 @@ from airflow_provider_datapipe.api.settings import Settings, origin_of
 log = logging.getLogger(__name__)
 
 _TOO_MANY_REQUESTS = 429
-#: Attempts to lock the file, and seconds between them. Together they are shorter than a noticeable pause of an event
-#: loop. Other processes hold the lock for microseconds.
+#: Attempts to lock the file, and seconds between them. Other processes hold the lock for microseconds. Asynchronous
+#: callers use a thread, so that the pauses do not block their event loop.
 _ATTEMPTS, _PAUSE = 20, 0.0005
 
 

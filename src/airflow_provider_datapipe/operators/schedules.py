@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 #: Key of the XCom with the snapshot whose pause has started.
-_STARTED = "datapipe_schedule_begun"
+_STARTED = "datapipe_schedule_started"
 #: Key of the XCom with the ID (``round``) of the snapshot whose pause has completed.
-_PAUSED = "datapipe_schedule_taken"
+_PAUSED = "datapipe_schedule_paused"
 #: Key of the XCom with the ID (``round``) of the snapshot that was restored.
-_RESTORED = "datapipe_schedule_over"
+_RESTORED = "datapipe_schedule_restored"
 #: Key of the task state with the last snapshot.
 _SNAPSHOT = "datapipe.schedule"
 
@@ -130,7 +130,7 @@ class ScheduleSnapshotOperator(DatapipeChangeOperator):
     def _log_result(self, result: Any) -> None:
         name = f"{result['resource'].replace('_', ' ')} {result['name']}"
         self.log.info("Schedule of %s: %s.", name, result["original"])
-        if not result["held"]:
+        if not result["paused"]:
             self.log.warning("There is no schedule to pause: %s has no schedule, or is disabled.", name)
 
 

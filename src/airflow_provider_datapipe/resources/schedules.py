@@ -55,7 +55,7 @@ class ScheduleSnapshot(TypedDict):
     :ivar name: name of the resource in messages.
     :ivar round: unique ID of the record.
     :ivar original: fields of the schedule before the change.
-    :ivar held: the fields to change, with their values while the schedule is paused; empty if the resource has no
+    :ivar paused: the fields to change, with their values while the schedule is paused; empty if the resource has no
         schedule.
     """
 
@@ -64,7 +64,7 @@ class ScheduleSnapshot(TypedDict):
     name: str
     round: str
     original: dict[str, Any]
-    held: dict[str, Any]
+    paused: dict[str, Any]
 
 
 class ScheduleOwnedError(DatapipeError):
@@ -166,7 +166,7 @@ async def take_snapshot(
         cron = required("cron_schedule", cron_schedule)
         current.setdefault(kind.field, None if cron == NO_SCHEDULE else cron)
     try:
-        held = kind.paused_fields(current, owner, paused=is_paused)
+        paused_values = kind.paused_fields(current, owner, paused=is_paused)
     except ScheduleNotPausableError as error:
         raise ScheduleNotPausableError(f"The schedule of {kind.noun} {target.name} cannot be paused: {error}") from None
     return ScheduleSnapshot(
@@ -174,8 +174,8 @@ async def take_snapshot(
         id=target.resource_id,
         name=target.name,
         round=uuid.uuid4().hex,
-        original={field: value for field, value in current.items() if value is not None or field in held},
-        held=held,
+        original={field: value for field, value in current.items() if value is not None or field in paused_values},
+        paused=paused_values,
     )
 
 
@@ -199,25 +199,25 @@ async def pause(snapshot: ScheduleSnapshot, context: PauseContext) -> Change:
     :raises ScheduleOwnedError: if another owner has paused it.
     """
     kind = KINDS[snapshot["resource"]]
-    held = snapshot["held"]
-    if not held:
+    paused_values = snapshot["paused"]
+    if not paused_values:
         return _result(snapshot, "paused", changed=False, current=snapshot["original"])
     current = await kind.read(snapshot["id"])
-    _raise_if_owned_by_other(kind, snapshot["name"], _marks(current) - _marks(held))
+    _raise_if_owned_by_other(kind, snapshot["name"], _marks(current) - _marks(paused_values))
     if changed := _changed_fields(kind, snapshot, current):
         raise ScheduleChangedError(
             f"{_describe_changes(kind, snapshot, current, changed)} Nothing was overwritten. "
             "Clear the task that took the snapshot."
         )
-    todo = {field: value for field, value in held.items() if field in current and current[field] != value}
+    todo = {field: value for field, value in paused_values.items() if field in current and current[field] != value}
     # If the service does not show a field, send it in any case.
-    todo |= {field: value for field, value in held.items() if field not in current and not _is_stream(field)}
+    todo |= {field: value for field, value in paused_values.items() if field not in current and not _is_stream(field)}
     if todo:
         await kind.apply(snapshot["id"], current, todo, context)
         current = await kind.read(snapshot["id"])
         # Two tasks may have read it at the same time: the one whose mark was overwritten fails.
-        _raise_if_owned_by_other(kind, snapshot["name"], _marks(current) - _marks(held))
-        _verify(kind, snapshot, current, held, "After the pause")
+        _raise_if_owned_by_other(kind, snapshot["name"], _marks(current) - _marks(paused_values))
+        _verify(kind, snapshot, current, paused_values, "After the pause")
     return _result(snapshot, "paused", changed=bool(todo), current=current)
 
 
@@ -240,7 +240,7 @@ async def restore(
     """
     choice("if_changed", if_changed, ("fail", "keep", "restore"))
     kind = KINDS[snapshot["resource"]]
-    if not snapshot["held"]:
+    if not snapshot["paused"]:
         return _result(snapshot, "restored", changed=False, current=snapshot["original"]), []
     try:
         current = await kind.read(snapshot["id"])
@@ -250,10 +250,10 @@ async def restore(
         ]
     was_changed = False
     if _foreign_marks(snapshot, current):
-        ours = _marks(snapshot["held"])
+        ours = _marks(snapshot["paused"])
         # If two owners conflict, each removes its own marks. The last one then sees no other mark, and restores all
         # other fields.
-        wanted = {field: snapshot["original"].get(field) for field in snapshot["held"] if current.get(field) in ours}
+        wanted = {field: snapshot["original"].get(field) for field in snapshot["paused"] if current.get(field) in ours}
         wanted |= _fields_to_reactivate(kind, snapshot, current, context, pause_may_be_partial=pause_may_be_partial)
         if wanted:
             was_changed = True
@@ -262,7 +262,7 @@ async def restore(
         _raise_if_paused_by_other(kind, snapshot, current)
     messages = [
         f"{field} is not restored, because the stream was deleted."
-        for field in snapshot["held"]
+        for field in snapshot["paused"]
         if _is_stream(field) and field not in current
     ]
     changed = _changed_fields(kind, snapshot, current)
@@ -282,12 +282,12 @@ async def restore(
         f"{kind.noun} {snapshot['name']}: {field} was changed to {current[field]} in the meantime, and is kept."
         for field, temporary in kind.temporary.items()
         if field not in activated
-        and field in snapshot["held"]
+        and field in snapshot["paused"]
         and current[field] == temporary != snapshot["original"][field]
     ]
     wanted = activated | {
         field: snapshot["original"].get(field)
-        for field in snapshot["held"]
+        for field in snapshot["paused"]
         if field not in kind.temporary and field not in kept and (field in current or not _is_stream(field))
     }
     # Send a field that the service does not show if the snapshot has it: an earlier try may have stopped before it.
@@ -337,10 +337,10 @@ def _fields_to_reactivate(
     return {
         field: snapshot["original"][field]
         for field, temporary in kind.temporary.items()
-        if field in snapshot["held"]
+        if field in snapshot["paused"]
         and current[field] == temporary != snapshot["original"][field]
         and (
-            snapshot["held"][field] == temporary
+            snapshot["paused"][field] == temporary
             or pause_may_be_partial
             or context.deactivated.was_active(snapshot["id"])
         )
@@ -375,7 +375,7 @@ async def _orchestration_exists(orchestration_id: str) -> bool:
 
 def _is_paused(snapshot: ScheduleSnapshot, current: Fields) -> bool:
     """Return True if any of the fields that a pause changes differs from its original value."""
-    return any(field in current and current[field] != snapshot["original"].get(field) for field in snapshot["held"])
+    return any(field in current and current[field] != snapshot["original"].get(field) for field in snapshot["paused"])
 
 
 def _derived(kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fields) -> Fields:
@@ -389,9 +389,9 @@ def _changed_fields(kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fie
     """Return the fields whose values are neither the original ones nor those of the pause: another client set them."""
     return [
         field
-        for field, held in snapshot["held"].items()
+        for field, paused_value in snapshot["paused"].items()
         if field in current
-        and current[field] not in (snapshot["original"].get(field), held)
+        and current[field] not in (snapshot["original"].get(field), paused_value)
         and (field not in kind.temporary or current[field] != kind.temporary[field])
     ]
 
@@ -429,7 +429,7 @@ def _raise_if_paused_by_other(kind: ScheduleKind, snapshot: ScheduleSnapshot, cu
 
 def _foreign_marks(snapshot: ScheduleSnapshot, current: Fields) -> set[str]:
     """Return the marks of other owners in the fields that this owner has paused."""
-    return _marks({field: current.get(field) for field in snapshot["held"]}) - _marks(snapshot["held"])
+    return _marks({field: current.get(field) for field in snapshot["paused"]}) - _marks(snapshot["paused"])
 
 
 def _marks(fields: Fields) -> set[str]:
@@ -444,7 +444,7 @@ def _is_stream(field: str) -> bool:
 def _describe_changes(kind: ScheduleKind, snapshot: ScheduleSnapshot, current: Fields, changed: list[str]) -> str:
     changes = (
         f"{field} is {current[field]!r} (before the pause {snapshot['original'].get(field)!r}, during the pause "
-        f"{snapshot['held'][field]!r})"
+        f"{snapshot['paused'][field]!r})"
         for field in changed
     )
     return f"Another client has changed the schedule of {kind.noun} {snapshot['name']}: {'; '.join(changes)}."

@@ -334,7 +334,7 @@ async def _queue_next(batch: Batch) -> None:
             bad = [other for other in note["reads"][path] if items[other]["result"] in _BAD]
             if bad:
                 _skip(item, f"it reads {' and '.join(bad)}, which {'was' if len(bad) == 1 else 'were'} not built")
-            elif note["due"][path] == Due.PATIENCE:
+            elif note["due"][path] == Due.WAIT:
                 batch.waiting.append(RunRef.to(KIND, RunTarget(str(item["id"]), path), attached=True))
             else:
                 ready.append(path)

@@ -65,7 +65,7 @@ class Due(StrEnum):
 
     PUBLICATION = "publication"
     #: A build is active.
-    PATIENCE = "patience"
+    WAIT = "wait"
     NOTHING = "nothing"
 
 
@@ -132,7 +132,7 @@ async def deploy(wanted: DesiredTransform, *, publish: bool, records: TaskState,
     if due is Due.PUBLICATION:
         batch.queued.append(target)
         batch.note["published"] = True
-    elif due is Due.PATIENCE:
+    elif due is Due.WAIT:
         batch.waiting.append(RunRef.to(KIND, target, attached=True))
     else:
         state = KINDS[KIND].read(RunRef.to(KIND, target), current)
@@ -212,7 +212,7 @@ async def due_of(current: Transform, *, is_changed: bool) -> Due:
     newest = await send(transforms.versions(current.id, limit=1))
     if not newest.data or not newest.data[0].is_published:
         return Due.PUBLICATION
-    return Due.NOTHING if outcome is Outcome.SUCCEEDED else Due.PATIENCE
+    return Due.NOTHING if outcome is Outcome.SUCCEEDED else Due.WAIT
 
 
 def forget(records: TaskState, target: RunTarget, *, is_settled: bool) -> None:

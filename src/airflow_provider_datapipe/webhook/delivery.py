@@ -7,7 +7,6 @@ A batch without a response is sent again, and its records are counted as possibl
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -158,13 +157,7 @@ def send(body: bytes, sending: Sending) -> Sent:
             # Delivery is at least once, so every request may be repeated.
             is_retryable = may_send_again(error, Repeat.IDEMPOTENT)
             in_doubt = in_doubt or isinstance(error, ServerError) or (isinstance(error, TransportError) and error.sent)
-            delay = delay_before(
-                attempts,
-                error,
-                elapsed=time.monotonic() - began,
-                policy=sending.retry,
-                jitter=random.random(),  # noqa: S311 - jitter, not security
-            )
+            delay = delay_before(attempts, error, elapsed=time.monotonic() - began, policy=sending.retry)
             if not is_retryable or delay is None:
                 raise UnconfirmedError(error, in_doubt=in_doubt) from None
             if attempts == 1:

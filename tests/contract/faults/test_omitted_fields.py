@@ -438,7 +438,7 @@ def test_the_schedule_of_an_attached_sync_is_restored(local: LocalService) -> No
     snapshot = run(ScheduleSnapshotOperator(task_id="snapshot", elt_sync_id="shop", cron_schedule="0 3 * * *"))
     run(SchedulePauseOperator(task_id="pause", snapshot=snapshot))
     meanwhile = httpx.get(path, headers=local.headers).json()
-    held = snapshot["held"]["sync_interval"]
+    held = snapshot["paused"]["sync_interval"]
     assert ("orchestration_workflow_id" in meanwhile, meanwhile["sync_interval"]) == (False, held)
     run(ScheduleRestoreOperator(task_id="restore", snapshot=snapshot))
     assert httpx.get(path, headers=local.headers).json()["orchestration_workflow_id"] == "nightly"

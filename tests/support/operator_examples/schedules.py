@@ -75,7 +75,7 @@ SEED: dict[str, Any] = {
 
 
 def _snapshot(resource: str, which: str, original: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
-    return {"resource": resource, "id": which, "name": which, "round": "one", "original": original, "held": held}
+    return {"resource": resource, "id": which, "name": which, "round": "one", "original": original, "paused": held}
 
 
 def _snapshots(use: str) -> dict[str, dict[str, Any]]:
@@ -138,7 +138,7 @@ EXAMPLES = [
         "schedule_note_reverse_etl",
         ScheduleSnapshotOperator,
         {"reverse_etl_sync_id": "schedule.reverse.note", "paused": True},
-        {"resource": "reverse_etl_sync", "held": {"enabled": False}},
+        {"resource": "reverse_etl_sync", "paused": {"enabled": False}},
         {"resource": "reverse_etl_sync"},
     ),
     Example(

@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import cycle, islice
 from math import ceil
 
+from tests.support.command import run_command
 from tests.support.postgresql import PostgreSQL
 from tests.support.processes import ProgramError, Workspace
 from tests.support.redis_server import RedisServer
@@ -167,9 +168,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        status = main(sys.argv[1:])
-    except KeyboardInterrupt:
-        print("\nInterrupted; everything that was started is stopped.", file=sys.stderr)
-        status = 128 + signal.SIGINT
-    sys.exit(status)
+    run_command(lambda: main(sys.argv[1:]))

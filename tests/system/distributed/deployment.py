@@ -8,8 +8,9 @@ import secrets
 import sys
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from tests.support.background import BackgroundThread
 from tests.system.celery_components import celery_config
 from tests.system.components import API_SERVER, COMMANDS, JOBS, AirflowComponents
 
@@ -132,7 +133,7 @@ class Deployment(AirflowComponents):
         return self.api.answers() and len(self.api.live_jobs(JOBS[kind])) >= wanted
 
 
-class ProcessManager:
+class ProcessManager(BackgroundThread):
     """
     Restarts each component that has ended, in a thread, as systemd or Kubernetes would do.
 
@@ -141,21 +142,12 @@ class ProcessManager:
     """
 
     def __init__(self, deployment: Deployment, report: Callable[[str], None]) -> None:
+        super().__init__()
         self._deployment = deployment
         self._report = report
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
         self.restarts: Counter[str] = Counter()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
+    def _run(self) -> None:
         while not self._stopping.wait(_CHECK_INTERVAL):
             ended = [each for each in COMPONENTS if self._deployment.has_ended(each)]
             if not ended or self._stopping.wait(_RESTART_DELAY):

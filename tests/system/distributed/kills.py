@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import cycle
-from typing import Self
 
 import psutil  # type: ignore[import-untyped]  # Airflow brings psutil, nobody its stubs.
 import psycopg
 
+from tests.support.background import BackgroundThread
 from tests.support.postgresql import PostgreSQL
 from tests.support.redis_server import RedisServer
 from tests.system.distributed.deployment import COMPONENTS, SCHEDULERS, TRIGGERERS, WORKERS, Deployment
@@ -160,7 +160,7 @@ class Killer:
         return None
 
 
-class Striker:
+class Striker(BackgroundThread):
     """
     Thread that kills the sender of each request that the service holds.
 
@@ -169,23 +169,14 @@ class Striker:
     """
 
     def __init__(self, killer: Killer, service: HeldService) -> None:
+        super().__init__()
         self._killer = killer
         self._service = service
         self._scopes = cycle(SCOPES)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
         #: Held requests whose sender was not found in time.
         self.missed = 0
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _serve(self) -> None:
+    def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 held = self._service.held.get(timeout=0.2)

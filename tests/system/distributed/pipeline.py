@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace
 from tests.system.demo import DAG, EXAMPLES, RUN_LIMIT, SEED, source_folder
-from tests.system.demo_checks import Check, check_deferral, check_warehouse, mappings
+from tests.system.demo_checks import Check, check_run, check_warehouse, mappings
 from tests.system.distributed.deployment import Deployment
 from tests.system.partner_api import PartnerApi
 
@@ -39,15 +39,7 @@ class Pipeline:
         shutil.copy(EXAMPLES / file.name, file)
         run_id = deployment.trigger(DAG)
         state = deployment.wait(DAG, run_id, limit=2 * RUN_LIMIT)
-        instances = deployment.api.task_instances(DAG, run_id)
-        checks = [
-            Check("DAG run", "success", state),
-            check_deferral(
-                instances,
-                lambda task_id: deployment.was_deferred(DAG, run_id, task_id),
-                lambda task_id: deployment.api.xcom(DAG, run_id, task_id),
-            ),
-        ]
+        checks = check_run(deployment, DAG, run_id, state)
         # DuckDB lets nobody read a file that another process has open for writing.
         self._service.stop()
         checks += check_warehouse(

@@ -24,6 +24,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.command import run_command
 from tests.support.hostile import Plan
 from tests.support.processes import ProgramError, wait_for
 from tests.system.airflow_api import ENDED, AirflowApiError
@@ -226,9 +227,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        status = main(sys.argv[1:])
-    except KeyboardInterrupt:
-        print("\nInterrupted; everything that was started is stopped.", file=sys.stderr)
-        status = 128 + signal.SIGINT
-    sys.exit(status)
+    run_command(lambda: main(sys.argv[1:]))

@@ -50,7 +50,7 @@ PAUSABLE: list[tuple[str, dict[str, Any]]] = [
 ALL_CASES = [*((kind, more, False) for kind, more in RESOURCES), *((kind, more, True) for kind, more in PAUSABLE)]
 #: A pause of another resource within the same DAG.
 ANOTHER = ScheduleSnapshot(
-    resource="transform", id="y", name="y", round="y", original={"cron_expression": "0 4 * * *"}, held={}
+    resource="transform", id="y", name="y", round="y", original={"cron_expression": "0 4 * * *"}, paused={}
 )
 SCHEDULE = {
     "elt_sync": "sync_interval",
@@ -490,7 +490,7 @@ def test_paused_schedule_without_a_snapshot_is_an_error() -> None:
 )
 def test_resource_without_a_schedule_is_not_changed(kind: str, more: dict[str, Any]) -> None:
     service, owner = new(kind, more)
-    assert owner.take_snapshot()["held"] == {}
+    assert owner.take_snapshot()["paused"] == {}
     service.asked.clear()
     assert owner.pause()["action"] == "none"
     assert owner.restore()[0]["action"] == "none"

@@ -202,7 +202,7 @@ class Exploration:
     def _after(self, owner: Owner, result: Any, error: DatapipeError | None) -> Owner:
         if owner.at == SNAPSHOT:
             # The restore task does not run without a snapshot.
-            at = PAUSE if error is None and result["held"] else OVER
+            at = PAUSE if error is None and result["paused"] else OVER
             return Owner(owner.mark, owner.paused, at, snapshot=result)
         if owner.at == PAUSE:
             return Owner(owner.mark, owner.paused, RESTORE, snapshot=owner.snapshot, was_paused=error is None)

@@ -95,9 +95,9 @@ def test_transform_must_match_name_and_folder_exactly() -> None:
         ({"status": "draft"}, True, Due.PUBLICATION),
         ({}, True, Due.NOTHING),
         ({}, False, Due.PUBLICATION),
-        ({"materialization_status": "running"}, True, Due.PATIENCE),
+        ({"materialization_status": "running"}, True, Due.WAIT),
         ({"materialization_status": "running"}, False, Due.PUBLICATION),
-        ({"materialization_status": "odd"}, True, Due.PATIENCE),
+        ({"materialization_status": "odd"}, True, Due.WAIT),
         ({"materialization_status": "failed"}, True, Due.PUBLICATION),
         # The transform is published as a view and should be a table, or vice versa.
         ({"materialization_status": None}, True, Due.PUBLICATION),

@@ -84,8 +84,7 @@ def _parse_text(text: str) -> pendulum.DateTime:
             raise ValueError("not an ISO 8601 timestamp") from error
         return _parse_fields(match)
     if not isinstance(time, pendulum.DateTime):
-        # pydantic converts a ValueError to its own error, but not a TypeError.
-        raise ValueError("a date and a time of day are needed")  # noqa: TRY004
+        raise ValueError("a date and a time of day are needed")  # noqa: TRY004 - pydantic does not convert a TypeError
     return time
 
 

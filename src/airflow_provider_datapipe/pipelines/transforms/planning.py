@@ -218,7 +218,7 @@ def _item(
         return Item(KIND, desired.path, Action.UPDATE, tuple(changes), diff, reason)
     if due is Due.PUBLICATION:
         return Item(KIND, desired.path, Action.PUBLISH, reason=due_reason(existing))
-    return Item(KIND, desired.path, Action.NONE, reason="it is being built" if due is Due.PATIENCE else "")
+    return Item(KIND, desired.path, Action.NONE, reason="it is being built" if due is Due.WAIT else "")
 
 
 def _changes(desired: DesiredTransform, existing: Transform | None, differing: Mapping[str, Any]) -> list[FieldChange]:

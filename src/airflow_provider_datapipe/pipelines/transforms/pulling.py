@@ -97,7 +97,7 @@ def pull_transforms(service: Runner, files: Sequence[SqlFile], *, folder_path: s
             items.append(ReportItem(KIND, key, Result.FAILED, f"several transforms have this name: {ids}"))
             continue
         existing = found[0]
-        is_built = due.get(key) in (Due.NOTHING, Due.PATIENCE)
+        is_built = due.get(key) in (Due.NOTHING, Due.WAIT)
         if key in published and not is_built:
             warnings.append(f"{key}: its file sets publish: false, because {due_reason(existing)}.")
         known = by_path.get(key)

@@ -66,7 +66,6 @@ up: $(READY)
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 LONGEST_FIRST := --dist loadfile --no-loadscope-reorder
 SPREAD := -n 3 $(LONGEST_FIRST)
-DISTRIBUTED_TEST := tests/system/test_distributed.py
 
 test: $(READY)
 	@$(MAKE) --no-print-directory -j 2 test-system test-others
@@ -84,13 +83,12 @@ test-fast: $(READY)
 test-slow: $(READY) $(CELERY_READY)
 	@$(MAKE) --no-print-directory -j 2 test-slow-system test-slow-others
 
-test-slow-system: $(READY)
-	$(PYTEST) tests/system -m slow --ignore $(DISTRIBUTED_TEST)
+# Two sets of Airflow components. Each file runs in one process, because its tests share the runs of their DAGs.
+test-slow-system: $(READY) $(CELERY_READY)
+	$(PYTEST) tests/system -m slow -n 2 $(LONGEST_FIRST)
 
-# The system tests take longer, so the distributed deployment runs here.
-test-slow-others: $(READY) $(CELERY_READY)
-	$(PYTEST) tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 3 $(LONGEST_FIRST)
-	$(PYTEST) $(DISTRIBUTED_TEST)
+test-slow-others: $(READY)
+	$(PYTEST) tests/contract tests/unit -m "slow or property" --hypothesis-profile=large $(SPREAD)
 
 test-lowest: $(READY)
 	@exec $(BIN)/python -m tests.packaging.matrix --lowest

@@ -39,7 +39,8 @@ with DAG(
     @task
     def rows_loaded(triggering_asset_events: Any = None) -> dict[str, int]:
         """Return the row count of each run. Several runs may have ended since the last start of this DAG."""
-        runs = [run_of(event) for event in triggering_asset_events[payments]]
+        # An event that a user creates has no run.
+        runs = [run for event in triggering_asset_events[payments] if (run := run_of(event))]
         return {run["run_id"]: run["rows_synced"] for run in runs}
 
     build = TransformPublishOperator(task_id="build", transform_name="open_orders", folder_path="marts")

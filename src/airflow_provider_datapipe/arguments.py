@@ -12,12 +12,11 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache, wraps
 from math import ceil, isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 from airflow.sdk.definitions._internal.types import SET_DURING_EXECUTION
 
@@ -37,8 +36,7 @@ _PACKAGE = __name__.partition(".")[0]
 _LONGEST = 60
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """
     One form of the values that an argument takes.
 
@@ -237,8 +235,6 @@ class CheckedArguments(_Base):
     declared_arguments: ClassVar[tuple[str, ...] | None] = None
     #: Arguments in the signature of this class that are not template fields.
     not_templated: ClassVar[tuple[str, ...]] = ()
-    #: Arguments of Airflow's base class that take a duration.
-    inherited_durations: ClassVar[tuple[str, ...]] = ()
     #: Lists that must not be empty, and the meaning of the argument's absence.
     non_empty_lists: ClassVar[Mapping[str, str]] = {}
 
@@ -339,7 +335,7 @@ def _checked_init(init: Callable[..., None], declared: Sequence[str]) -> Callabl
     @wraps(init)
     def check_and_init(self: Any, **kwargs: Any) -> None:
         with _PlaceInErrors(kwargs):
-            for name, annotation in (own | _inherited(type(self))).items():
+            for name, annotation in own.items():
                 if name in kwargs:
                     kwargs[name] = _check(type(self), name, kwargs[name], annotation)
             for name in declared:
@@ -380,15 +376,11 @@ def _annotations(cls: type[Any]) -> dict[str, str]:
                 code = inspect.unwrap(init).__code__
                 for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
                     found.pop(name, None)
-    return {name: each for name, each in found.items() if name not in ("return", "kwargs")} | _inherited(cls)
+    return {name: each for name, each in found.items() if name not in ("return", "kwargs")}
 
 
 def _is_of_package(cls: type[Any]) -> bool:
     return cls.__module__.partition(".")[0] == _PACKAGE
-
-
-def _inherited(cls: type[CheckedArguments]) -> dict[str, str]:
-    return dict.fromkeys(cls.inherited_durations, "Duration")
 
 
 @cache

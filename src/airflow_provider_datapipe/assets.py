@@ -8,6 +8,7 @@ asset is readable, such as ``ELT stream orders``. DAG files import this module.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from airflow_provider_datapipe.links import COLLECTIONS
 if TYPE_CHECKING:
     from airflow.sdk import AssetWatcher
 
+log = logging.getLogger(__name__)
 SCHEME = "datapipe"
 DEFAULT_CONNECTION = "datapipe_default"
 #: IDs that are used unchanged in names. Other IDs are percent-encoded.
@@ -37,6 +39,11 @@ _NOUNS = {
 }
 #: Number of parts in the path of an asset's URI: the collection and the ID.
 _PARTS = 2
+#: Watchers of the assets that this process has created, by URI. Airflow keeps only the watchers of the definition that
+#: it reads last, so all definitions of an asset share their watchers.
+_WATCHERS: dict[str, list[AssetWatcher]] = {}
+#: Fields of which each event of a run has at least one.
+_OF_AN_EVENT = frozenset({"run_id", "resource_id"})
 #: Fields of each stream in the event of a sync.
 _OF_A_STREAM = ("run_id", "outcome", "rows_synced")
 
@@ -129,13 +136,27 @@ def asset_of(kind: str, resource_id: str, datapipe_conn_id: str, watchers: Seque
     name = f"{_NOUNS[collection]} {resource_id if _READABLE.fullmatch(resource_id) else quoted}"
     if datapipe_conn_id != DEFAULT_CONNECTION:
         name += f" ({datapipe_conn_id})"
+    uri = f"{SCHEME}://{quote(datapipe_conn_id, safe='')}/{collection}/{quoted}"
     return Asset(
         name=name,
-        uri=f"{SCHEME}://{quote(datapipe_conn_id, safe='')}/{collection}/{quoted}",
+        uri=uri,
         group=GROUP,
         extra={"connection": datapipe_conn_id, "collection": collection, "id": resource_id},
-        watchers=list(watchers),
+        watchers=_shared_watchers(uri, watchers),
     )
+
+
+def _shared_watchers(uri: str, watchers: Sequence[AssetWatcher]) -> list[AssetWatcher]:
+    """
+    Return the watchers of all definitions of an asset, as one list for all of them.
+
+    :param uri: URI of the asset.
+    :param watchers: further watchers. They replace earlier ones with the same names.
+    """
+    shared = _WATCHERS.setdefault(uri, [])
+    names = {watcher.name for watcher in watchers}
+    shared[:] = [*(watcher for watcher in shared if watcher.name not in names), *watchers]
+    return shared
 
 
 def alias_of(kind: str) -> AssetAlias:
@@ -170,11 +191,13 @@ def run_of(event: Any) -> dict[str, Any]:
     :param event: one of ``triggering_asset_events[asset]``.
     :returns: the result of the run; for an ELT sync, the fields of
         :class:`~airflow_provider_datapipe.runs.elt_sync.SyncResult`. Empty if the event has no run, for example if a
-        task declares the asset as its outlet, but does not run the resource.
+        task declares the asset as its outlet, but does not run the resource, or if a user has created the event.
     """
     extra: dict[str, Any] = event.extra or {}
     payload = extra.get("payload")
-    return dict(payload) if isinstance(payload, dict) else dict(extra)
+    found = payload if isinstance(payload, dict) else extra
+    # Airflow adds other keys to the events that users create.
+    return dict(found) if _OF_AN_EVENT & found.keys() else {}
 
 
 def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable[Any] = ()) -> list[Any]:
@@ -187,16 +210,25 @@ def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable
     :param given: the outlets that the task declares.
     """
     outlets = list(given)
-    # Compare URIs, because a declared outlet may have another name or group for the same resource.
-    uris = {each.uri for each in outlets if isinstance(each, Asset)}
     wanted: list[Asset | AssetAlias] = []
     if alias_of(kind) not in outlets:
         # A mapped task has the alias only, because Airflow does not know the assets of its mapped instances.
-        known = is_literal(resource_id) and is_literal(datapipe_conn_id)
-        wanted.append(asset_of(kind, resource_id, datapipe_conn_id) if known else alias_of(kind))
+        if is_literal(resource_id) and is_literal(datapipe_conn_id):
+            asset = asset_of(kind, resource_id, datapipe_conn_id)
+            # A reference does not define the asset, and would cause a second event.
+            outlets = [each for each in outlets if isinstance(each, Asset) or not _is_outlet_of(each, asset)]
+            if not any(_is_outlet_of(each, asset) for each in outlets):
+                wanted.append(asset)
+        else:
+            wanted.append(alias_of(kind))
     if kind == "elt_sync":
         wanted.append(alias_of("elt_stream"))
-    return outlets + [each for each in wanted if each not in outlets and getattr(each, "uri", None) not in uris]
+    return outlets + [each for each in wanted if each not in outlets]
+
+
+def _is_outlet_of(outlet: Any, asset: Asset) -> bool:
+    """Return True for the asset, for a reference to it, and for an asset of its URI with another name or group."""
+    return getattr(outlet, "uri", None) == asset.uri or outlet == Asset.ref(name=asset.name)
 
 
 def report(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: Any) -> None:
@@ -208,15 +240,28 @@ def report(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: A
     :param datapipe_conn_id: the connection ID.
     :param result: the result of the task.
     """
-    declared_assets = [each for each in outlets if isinstance(each, Asset)]
-    aliases = {each.name for each in outlets if isinstance(each, AssetAlias)}
+    declared_outlets = list(outlets)
+    aliases = {each.name for each in declared_outlets if isinstance(each, AssetAlias)}
     for kind, resource_id, extra in _updated_resources(result):
         asset, alias = asset_of(kind, resource_id, datapipe_conn_id), alias_of(kind)
-        found = [each for each in declared_assets if each.uri == asset.uri]
-        for each in found:
-            events[each].extra = extra
+        found = [_event_of(events, each) for each in declared_outlets if _is_outlet_of(each, asset)]
+        found = [event for event in found if event is not None]
+        for event in found:
+            event.extra = extra
         if not found and alias.name in aliases:
             events[alias].add(asset, extra=extra)
+
+
+def _event_of(events: Any, outlet: Any) -> Any:
+    """Return the event of an outlet; None for a reference to an asset that Airflow does not find."""
+    from airflow.sdk.exceptions import AirflowRuntimeError
+
+    try:
+        return events[outlet]
+    except AirflowRuntimeError as error:
+        # Not raised, because a retry would run the resource again.
+        log.warning("The asset event of outlet %s contains no result of the run: %s", outlet, error)
+        return None
 
 
 def _updated_resources(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:

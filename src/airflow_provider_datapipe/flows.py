@@ -73,14 +73,15 @@ async def list_all(request: Request[Page[T]], *, limit: int | None = None) -> li
     Return the items of all pages of a list, or the first items.
 
     :param limit: the most items to read; None for all.
+    :raises ValueError: if the limit is negative.
     """
     items: list[T] = []
-    following: Request[Page[T]] | None = paging.first_page(request)
-    cursors = paging.Cursors()
+    following = paging.first_page(request, limit)
+    seen = paging.SeenPages()
     while following is not None and (limit is None or len(items) < limit):
         page = await send(following)
-        items += page.data
-        following = cursors.after(following, page)
+        items += seen.new_items(page)
+        following = seen.after(following, page)
     return items[:limit]
 
 

@@ -129,8 +129,11 @@ def show_link(task: Any, context: Context, address: str, link: DatapipeLink | No
         context["ti"].xcom_push(key=link.xcom_key, value=address)
 
 
-#: Rendered by Airflow before and after the task is executed.
-_LABEL_TEMPLATE = "{{ task.map_label or ti.map_index }}"
+#: Rendered by Airflow before and after the task is executed. Native rendering evaluates the text as a Python literal.
+_LABEL_TEMPLATE = (
+    "{% set label = task.map_label or ti.map_index | string %}"
+    "{{ '%r' | format(label) if task.dag.render_template_as_native_obj else label }}"
+)
 #: Length of Airflow's column for labels.
 _LONGEST_LABEL = 250
 #: Arguments that identify a resource, in order of precedence.

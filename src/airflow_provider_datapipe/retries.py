@@ -25,8 +25,8 @@ class DatapipeRetryPolicy(RetryPolicy):
 
     Permanent errors are a wrong API key, missing permissions, an invalid connection, an unknown resource, an invalid
     request, and a schedule that cannot be paused and restored. After 429 and 5xx, the service's ``Retry-After`` is the
-    delay, if there is one. For all other errors, ``retries``, ``retry_delay`` and ``retry_exponential_backoff`` of the
-    task apply.
+    delay if it is more than 0. For all other errors, ``retries``, ``retry_delay`` and ``retry_exponential_backoff`` of
+    the task apply.
 
     :param longest_delay: the longest delay that the service can request; longer ones are shortened.
     :param retry_failed_runs: True to retry tasks whose run failed on the service. Most of these runs fail again.
@@ -77,7 +77,7 @@ class DatapipeRetryPolicy(RetryPolicy):
         if isinstance(exception, RunFailedError) and not self.retry_failed_runs:
             return RetryDecision.fail("The run failed on the service, and retry_failed_runs is False.")
         asked = exception.retry_after if isinstance(exception, errors.ApiError) else None
-        if asked is not None:
+        if asked:
             delay = min(timedelta(seconds=asked), self.longest_delay)
             return RetryDecision.retry(delay, f"The service requests a delay of {delay.total_seconds():.0f} s.")
         return RetryDecision.default()

@@ -68,7 +68,7 @@ def test_user_authorizes_while_a_sensor_waits(service: LocalService, tmp_path: P
     requests = len(service.journal_requests())
 
     def user() -> dict[str, list[str]]:
-        wait_for("a poll", lambda: len(service.journal_requests()) > requests, limit=30, interval=0.05)
+        wait_for("a poll", lambda: len(service.journal_requests()) > requests, limit=60, interval=0.05)
         return authorize(made["authorize_url"], tmp_path)
 
     with ThreadPoolExecutor(1) as others:

@@ -326,15 +326,12 @@ def test_file_is_replaced_atomically_and_keeps_its_mode(take: Run, file: Path, t
 @pytest.mark.parametrize(
     ("arguments", "variables", "message"),
     [
-        ([], {}, "set either --connection or --base-url"),
-        (["--connection", "shop", "--base-url", "http://127.0.0.1:9"], {}, "set either --connection or --base-url"),
         (["--base-url", "URL"], {"DATAPIPE_API_KEY": ""}, "DATAPIPE_API_KEY does not contain an API key"),
         (["--base-url", "URL", "--api-key-env", "NOPE"], {}, "NOPE does not contain an API key"),
         (["--base-url", "URL"], {"DATAPIPE_API_KEY": "wrong"}, "Check the API key."),
         (["--base-url", "http://example.com"], {}, "Plain http to example.com"),
         (["--connection", "nope"], {}, "Airflow has no connection nope"),
         (["--base-url", "URL", "--output", "no/such/folder/p.json"], {}, "no/such/folder/p.json can't be written"),
-        (["--base-url", "URL", "--check"], {}, "--check requires --output"),
         (["--base-url", "URL", "--check", "--output", "no.json"], {}, "no.json can't be read"),
     ],
 )
@@ -357,6 +354,31 @@ def test_invalid_command_line_exits_with_status_2(service: LocalService, run: Ru
     more = [*([*deploy, *each] for each in invalid), *([*apply, "--wait-for-run", each] for each in ("-4", "1.5"))]
     for arguments in (["snapshots"], ["graph", "--selected", "x"], [], *more):
         assert run(*arguments).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["snapshot"], "set either --connection or --base-url"),
+        (["snapshot", "--connection", "shop", "--base-url", "URL"], "set either --connection or --base-url"),
+        (["snapshot", "--base-url", "URL", "--check"], "--check requires --output"),
+        (["apply", "--workspace", "w.yaml"], "set either --connection or --base-url"),
+        (["deploy", "--transforms", "models"], "set either --connection or --base-url"),
+        (["plan", "--base-url", "URL"], "no files are set: use --workspace, --transforms, or both"),
+        (["pull", "--base-url", "URL"], "no files are set: use --workspace, --transforms, or both"),
+    ],
+)
+def test_missing_and_contradictory_options_have_status_2(
+    service: LocalService, run: Run, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/a.sql").write_text("SELECT 1")
+    (tmp_path / "w.yaml").write_text("orchestrations: []")
+    paths = {"URL": service.base_url, "models": str(tmp_path / "models"), "w.yaml": str(tmp_path / "w.yaml")}
+    done = run(*(paths.get(each, each) for each in arguments))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"datapipe {arguments[0]}: {message}")
+    assert service.api_key not in done.stderr
 
 
 def test_graph_lists_nodes_and_dependencies(run: Run, file: Path) -> None:

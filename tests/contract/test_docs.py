@@ -22,7 +22,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
-from airflow_provider_datapipe.hooks.connection import base_url, read_extra
+from airflow_provider_datapipe.hooks.connection import ConnectionExtra, base_url, read_extra
 from datapipe_local.common import errors
 from datapipe_local.connectors.sources.files import FileOrigin
 from datapipe_local.connectors.sources.formats import CsvOptions, JsonLinesOptions, ParquetOptions
@@ -169,7 +169,7 @@ def test_no_test_is_listed_for_a_missing_block() -> None:
         ("test", '-m pytest tests/contract tests/unit -m "fast or medium" -n 3 --dist loadfile'),
         ("test", '-m pytest tests/system -m "fast or medium"\n'),
         ("test-slow", '-m pytest tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 3'),
-        ("test-slow", "-m pytest tests/system -m slow --ignore tests/system/test_distributed.py\n"),
+        ("test-slow", "-m pytest tests/system -m slow -n 2 --dist loadfile --no-loadscope-reorder\n"),
         ("latency", ".venv-celery/bin/python -m tests.system.latency"),
         ("distributed", ".venv-celery/bin/python -m tests.system.distributed"),
         ("soak", ".venv-celery/bin/python -m tests.system.distributed.soak --hours 2"),
@@ -199,7 +199,7 @@ def test_shown_connections_are_valid(block: Block, tmp_path: Path) -> None:
     assert connection.conn_type == "datapipe"
     assert base_url(connection) in ("https://api.example.com", "http://127.0.0.1:8484")
     assert connection.password == "KEY"
-    assert json.loads(output).get("extra", {}).items() <= read_extra(connection).model_dump().items()
+    assert json.loads(output).get("extra", {}).items() <= read_extra(connection, ConnectionExtra).model_dump().items()
 
 
 def test_service_of_the_readme_starts_empty() -> None:
@@ -210,7 +210,7 @@ def test_service_of_the_readme_starts_empty() -> None:
         env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         # The default port may be in use.
         service = workspace.start("serve", ["bash", "-c", f"exec {serve.text.strip()} --port 0"], env=env)
-        wait_for("it is ready", lambda: "is ready at" in service.tail(), limit=30, watch=[service])
+        wait_for("it is ready", lambda: "is ready at" in service.tail(), limit=60, watch=[service])
         assert (workspace.path / "shop/home/api_key").read_text().strip()
 
 
@@ -242,7 +242,7 @@ def test_getting_started_page_leads_to_the_rows() -> None:
         service = workspace.start("serve", ["bash", "-c", command], env=env)
         ready = f"datapipe-local is ready at http://127.0.0.1:{port.number}"
         assert f"`{ready}`".replace(str(port.number), "8484") in pages()["docs/getting_started.md"]
-        wait_for("it says so", lambda: ready in service.tail(), limit=30, watch=[service])
+        wait_for("it says so", lambda: ready in service.tail(), limit=60, watch=[service])
         output = bash(f"{export.replace('8484', str(port.number))}\n{run} 2>&1", here, env)
         assert "state=success" in output, output[-3000:]
         assert (here / "shop/airflow/airflow.db").exists()

@@ -18,7 +18,8 @@ from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
-from airflow_provider_datapipe.runs.errors import RunFailedError, RunTimeoutError
+from airflow_provider_datapipe.runs.errors import RunConflictError, RunFailedError, RunTimeoutError
+from airflow_provider_datapipe.runs.names import UnknownNameError
 from tests.contract.seeds import FILES, MODES, NIGHTLY, OUT, ROWS, elt_sync, reverse_etl_sync, transform
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, context_of, copy_of, run
@@ -148,6 +149,41 @@ def test_retry_after_timeout_resumes_the_same_run(*, deferrable: bool, service: 
     assert memory.kept
     assert not run(EltStreamRunOperator(**arguments), memory)["attached"]
     assert len(service.journal_runs("sync.a")) == 1
+
+
+@MODES
+def test_retry_continues_with_the_runs_of_a_disabled_sync(*, deferrable: bool, service: LocalService) -> None:
+    service.runs({"minimum_duration": 1})
+    memory = Memory()
+    arguments: dict[str, Any] = {"task_id": "t", "sync_id": "sync", "on_kill": "disable", "deferrable": deferrable}
+    with pytest.raises(RunTimeoutError, match="2 of 2 streams failed"):
+        run(EltSyncRunOperator(timeout=0.3, **arguments), memory)
+    assert run(EltSyncRunOperator(**arguments), memory)["outcome"] == "succeeded"
+    assert [len(service.journal_runs(f"sync.{name}")) for name in "ab"] == [1, 1]
+    # A new run is refused.
+    memory.max_tries += 1
+    with pytest.raises(RunConflictError, match="is disabled"):
+        run(EltSyncRunOperator(**arguments), memory)
+
+
+@MODES
+@pytest.mark.parametrize("change", [{"new_name": "renamed"}, {"new_folder_path": "moved"}])
+def test_publication_under_a_new_name_can_be_retried(
+    change: dict[str, Any], *, deferrable: bool, service: LocalService
+) -> None:
+    memory = Memory()
+    arguments: dict[str, Any] = {"transform_name": "table", "folder_path": "models", "deferrable": deferrable} | change
+    task = TransformPublishOperator(task_id="t", **arguments)
+    assert run(task, memory)["resource_id"] == "table"
+    assert run(copy_of(task), memory)["resource_id"] == "table"
+    assert len(service.journal_requests("/transforms/table/publish")) == 1
+    # A cleared task publishes the same transform again.
+    memory.max_tries += 1
+    assert run(copy_of(task), memory)["resource_id"] == "table"
+    assert len(service.journal_requests("/transforms/table/publish")) == 2
+    # A task that has not published the transform does not use the new name.
+    with pytest.raises(UnknownNameError):
+        run(copy_of(task))
 
 
 def test_execution_timeout_holds_while_deferred(service: LocalService) -> None:

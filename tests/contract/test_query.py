@@ -6,6 +6,7 @@ import json
 import re
 from datetime import date
 from decimal import Decimal
+from math import inf
 from typing import Any, ClassVar
 
 import pytest
@@ -193,6 +194,19 @@ def test_decorated_function_may_return_non_json_values(value: Any, sql: str, def
 
         made: Any = same()
     assert run(made.operator)["passed"]
+
+
+@MODES
+def test_decorated_function_may_return_infinite_thresholds(*, deferrable: bool) -> None:
+    with DAG("d", schedule=None):
+
+        @task.datapipe_query_threshold_check(deferrable=deferrable)
+        def many() -> dict[str, Any]:
+            return {"sql_template": COUNT, "min_threshold": 0.5, "max_threshold": inf}
+
+        made: Any = many()
+    assert (result := run(made.operator))["passed"]
+    assert (result["min_threshold"], result["max_threshold"]) == (0.5, inf)
 
 
 def test_on_kill_logs_that_a_retry_starts_another_query(capsys: pytest.CaptureFixture[str]) -> None:

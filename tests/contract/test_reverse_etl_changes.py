@@ -131,7 +131,7 @@ def test_retry_of_a_killed_worker_restores_the_activation(
     service.faults([])
     memory = Memory(json.loads(kept.read_text()))
     run(update(operation=INSERT), memory)
-    wait_for("it is active and changed", lambda: state(service) == (True, "insert"), limit=30, interval=0.05)
+    wait_for("it is active and changed", lambda: state(service) == (True, "insert"), limit=60, interval=0.05)
     assert memory.kept == {}
 
 
@@ -181,7 +181,7 @@ def test_update_waits_for_an_active_run(service: LocalService, monkeypatch: pyte
     service.runs({"minimum_duration": 3})
     api = Api(service)
     api.post("/reverse_etl_syncs/out/request_run")
-    wait_for("it runs", lambda: bool(api.get("/reverse_etl_sync_runs", reverse_etl_sync_id="out")["data"]), limit=30)
+    wait_for("it runs", lambda: bool(api.get("/reverse_etl_sync_runs", reverse_etl_sync_id="out")["data"]), limit=60)
     assert run(update(operation=INSERT))["changed"]
     assert state(service) == (True, "insert")
     (ended,) = api.get("/reverse_etl_sync_runs", reverse_etl_sync_id="out")["data"]

@@ -108,6 +108,17 @@ def test_setups_and_teardowns_enclose_the_tasks_of_the_page() -> None:
     assert not dag.get_task("send").downstream_task_ids - {"shop_restore", "crm_restore"}
 
 
+def test_default_trigger_rule_hides_no_failed_restoration() -> None:
+    rule = {"trigger_rule": "all_done"}
+    with (
+        DAG("d", schedule=None, default_args=rule) as dag,
+        paused_schedule("shop", elt_sync_id="shop", task_arguments=rule),
+    ):
+        pass
+    rules = {name: dag.get_task(f"shop_{name}").trigger_rule.value for name in ("pause", "restore", "is_restored")}
+    assert rules == {"pause": "all_success", "restore": "all_done_setup_success", "is_restored": "all_success"}
+
+
 def test_dagrun_timeout_is_refused_at_dag_parse() -> None:
     with (
         DAG("d", schedule=None, dagrun_timeout=timedelta(hours=1)),

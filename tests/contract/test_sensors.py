@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -21,6 +22,7 @@ from airflow.providers.common.compat.sdk import (
     AirflowTaskTimeout,
     TaskDeferred,
 )
+from airflow.sdk.execution_time.timeout import timeout as execution_timeout
 
 from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, NotFoundError
 from airflow_provider_datapipe.runs.conditions.base import Check
@@ -62,7 +64,7 @@ SOURCES = {"a.csv": ROWS, "b.csv": ROWS}
 SEED = {
     "runs": {"scheduling_delay": 0.02, "minimum_duration": 0.05},
     "connections": [FILES, OUT],
-    "elt_syncs": [elt_sync("sync", "a", "b"), elt_sync("broken", "nowhere")],
+    "elt_syncs": [elt_sync("sync", "a", "b"), elt_sync("broken", "nowhere"), elt_sync("other", "a")],
     "transforms": [transform("view")],
     "orchestrations": [NIGHTLY | {"cron_schedule": "0 2 1 1 *"}],
     "reverse_etl_syncs": [reverse_etl_sync("out", "view")],
@@ -146,7 +148,7 @@ def run_resource(service: LocalService, kind: str, times: int = 1) -> list[dict[
             runs = runs_of(service, kind)
             return len(runs) >= least and bool(runs[-1].get("finished_at"))
 
-        wait_for(f"a run of the {kind}", over, limit=20, interval=0.02)
+        wait_for(f"a run of the {kind}", over, limit=60, interval=0.02)
     return runs_of(service, kind)
 
 
@@ -174,6 +176,12 @@ SENSORS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "stream": (EltStreamRunSensor, {"sync_id": "sync", "stream_name": "a"}),
     "orchestration": (OrchestrationRunSensor, {"orchestration_name": "Nightly"}),
     "reverse_etl": (ReverseEtlRunSensor, {"reverse_etl_sync_id": "out"}),
+}
+#: The same sensors for other resources.
+OTHERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "stream": (EltStreamRunSensor, {"stream_id": "other.a"}),
+    "orchestration": (OrchestrationRunSensor, {"orchestration_id": "other"}),
+    "reverse_etl": (ReverseEtlRunSensor, {"reverse_etl_sync_id": "other"}),
 }
 
 
@@ -213,14 +221,15 @@ def test_sensor_waits_for_a_later_run(kind: str, mode: str, service: LocalServic
 def test_active_run_from_before_does_not_match(mode: str, service: LocalService) -> None:
     service.runs({"minimum_duration": 0.5})
     request_run(service, "stream")
-    wait_for("a run", lambda: bool(runs_of(service, "stream")), limit=10, interval=0.02)
+    wait_for("a run", lambda: any(run["started_at"] for run in runs_of(service, "stream")), limit=60, interval=0.02)
 
     def start_next_run() -> None:
         # A new run requires the end of the active run.
-        wait_for("its end", lambda: bool(runs_of(service, "stream")[0].get("finished_at")), limit=10, interval=0.02)
+        wait_for("its end", lambda: bool(runs_of(service, "stream")[0].get("finished_at")), limit=60, interval=0.02)
         request_run(service, "stream")
 
-    start = now()
+    (active,) = runs_of(service, "stream")
+    start = datetime.fromisoformat(active["started_at"]) + timedelta(milliseconds=1)
     result = run_and_act(
         service,
         "/elt_stream_runs",
@@ -261,14 +270,47 @@ def test_newest_run_is_awaited_while_it_is_active(mode: str, service: LocalServi
     service.runs({"minimum_duration": 2})
     for kind in SENSORS:
         request_run(service, kind)
-    wait_for("active runs", lambda: all(runs_of(service, kind) for kind in SENSORS), limit=10, interval=0.02)
-    for number, (found, arguments) in enumerate(SENSORS.values()):
-        if number == 0:
-            with pytest.raises(AirflowSensorTimeout):
-                sense(mode, found, newest=True, timeout=0.3, **arguments)
+    wait_for("active runs", lambda: all(runs_of(service, kind) for kind in SENSORS), limit=60, interval=0.02)
+    for found, arguments in SENSORS.values():
         result = sense(mode, found, newest=True, **arguments)
         assert result["outcome"] == "succeeded"
         assert result["duration"] >= 1.9
+
+
+@MODES
+def test_newest_run_that_stays_active_times_out(mode: str, service: LocalService) -> None:
+    service.runs({"minimum_duration": 3_600})
+    request_run(service, "stream")
+    wait_for("an active run", lambda: bool(runs_of(service, "stream")), limit=60, interval=0.02)
+    with pytest.raises(AirflowSensorTimeout):
+        sense(mode, EltStreamRunSensor, newest=True, timeout=0.3, **SENSORS["stream"][1])
+
+
+def test_newest_run_stays_selected_after_a_deferral(service: LocalService) -> None:
+    service.runs({"minimum_duration": 15})
+    request_run(service, "stream")
+    wait_for("an active run", lambda: bool(runs_of(service, "stream")), limit=60, interval=0.02)
+    arguments: dict[str, Any] = {
+        "task_id": "t",
+        "stream_id": "sync.a",
+        "newest": True,
+        "timeout": 0.3,
+        "poke_interval": 0.1,
+    }
+    sensor, again, earlier = (EltStreamRunSensor(**arguments, deferrable=True, defer_after=0) for _ in range(3))
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({"ti": RescheduledMemory()})  # type: ignore[typeddict-item]  # the used part of a context
+    event = asyncio.run(event_of(deferred.value.trigger, None))
+    assert event["status"] == "timeout"
+    wait_for(
+        "the end of the run", lambda: bool(runs_of(service, "stream")[0].get("finished_at")), limit=60, interval=0.02
+    )
+    service.runs({})
+    runs = run_resource(service, "stream")
+    assert again.execute_complete({}, event)["run_id"] == runs[0]["id"]
+    # A trigger of an earlier version does not send the fields of the condition.
+    del event["fields"]
+    assert earlier.execute_complete({}, event)["run_id"] == runs[-1]["id"]
 
 
 @MODES
@@ -276,7 +318,7 @@ def test_load_in_slices_counts_as_one_run(mode: str, service: LocalService) -> N
     start = now()
     service.runs({"resources": {"sync.a": {"outcomes": [{"chunks": 2}]}}})
     request_run(service, "stream")
-    wait_for("the load", lambda: [run["status"] for run in runs_of(service, "stream")][2:] == ["COMPLETED"], limit=20)
+    wait_for("the load", lambda: [run["status"] for run in runs_of(service, "stream")][2:] == ["COMPLETED"], limit=60)
     runs = runs_of(service, "stream")
     assert sense(mode, EltStreamRunSensor, stream_id="sync.a", after=start)["run_id"] == runs[2]["id"]
     # The load began before its second slice, so it does not match.
@@ -345,6 +387,15 @@ def test_freshness_and_last_run_sensors(kind: str, mode: str, service: LocalServ
 
 
 @MODES
+@pytest.mark.parametrize("age", [{"max_age": timedelta.max}, {"max_age": 60, "as_of": "0001-01-01T00:00:00Z"}], ids=str)
+def test_each_run_is_fresh_before_the_first_date(age: dict[str, Any], mode: str, service: LocalService) -> None:
+    (run,) = run_resource(service, "stream")
+    assert sense(mode, EltStreamFreshnessSensor, stream_id="sync.a", **age)["run_id"] == run["id"]
+    result = sense(mode, EltSyncFreshnessSensor, sync_id="sync", streams=["a"], **age)
+    assert result["streams"]["a"]["run_id"] == run["id"]
+
+
+@MODES
 def test_freshness_sensor_waits_for_a_run(mode: str, service: LocalService) -> None:
     result = run_and_act(
         service,
@@ -390,6 +441,19 @@ def test_execution_timeout_is_distinguished_from_timeout(mode: str) -> None:
         sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), execution_timeout=timedelta(seconds=0.3))
 
 
+@pytest.mark.parametrize("mode", ["poke", "deferred"])
+@pytest.mark.parametrize("flag", TIME_OVER)
+@pytest.mark.parametrize("hook", [None, Mock(side_effect=AirflowTaskTimeout("Timeout"))], ids=["between polls", "poll"])
+def test_execution_timeout_in_the_worker(
+    hook: Mock | None, flag: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if hook:
+        monkeypatch.setattr(EltStreamRunSensor, "_hook", hook)
+    arguments: dict[str, Any] = {"stream_id": "sync.a", "after": now(), "poke_interval": 20, "defer_after": 20}
+    with pytest.raises(AirflowSkipException if flag else AirflowTaskTimeout), execution_timeout(1):
+        sense(mode, EltStreamRunSensor, **arguments, **({flag: True} if flag else {}))
+
+
 WRONG_KEY = {"stream_id": "sync.a", "datapipe_conn_id": "datapipe_wrong"}
 
 
@@ -405,6 +469,8 @@ WRONG_KEY = {"stream_id": "sync.a", "datapipe_conn_id": "datapipe_wrong"}
         (WRONG_KEY | {"soft_fail": True}, AuthenticationError, ""),
         (WRONG_KEY | {"never_fail": True}, AirflowSkipException, ""),
         ({"stream_id": "sync.a", "after": "2026-01-01"}, ValueError, ""),
+        ({"stream_id": "sync.a", "after": "2026-01-01", "never_fail": True}, AirflowSkipException, ""),
+        ({"stream_id": "sync.a", "datapipe_conn_id": "nowhere", "never_fail": True}, AirflowSkipException, ""),
         ({"stream_id": "sync.a", "after": "None"}, ValueError, ""),
         ({"stream_id": "None"}, ValueError, ""),
         ({"stream_id": "sync.a", "run_id": ""}, ValueError, "run_id is empty"),
@@ -420,6 +486,15 @@ def test_permanent_errors_end_a_sensor_at_once(
     with pytest.raises(expected, match=message or None) as failed:
         sense(mode, EltStreamRunSensor, **(start | arguments))
     assert not isinstance(failed.value, AirflowSensorTimeout | LostContactError)
+
+
+@MODES
+@pytest.mark.parametrize("kind", SENSORS)
+def test_run_of_another_resource_is_refused(kind: str, mode: str, service: LocalService) -> None:
+    run_id = run_resource(service, kind)[-1]["id"]
+    sensor, arguments = OTHERS[kind]
+    with pytest.raises(ValueError, match=r"run_id is wrong: .* is a run of .* not of other"):
+        sense(mode, sensor, run_id=run_id, **arguments)
 
 
 @MODES

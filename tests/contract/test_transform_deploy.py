@@ -357,6 +357,20 @@ def test_folder_is_built_in_reference_order(
     assert preview["rows"] == [{"id": 5}]
 
 
+def test_folder_without_jinja_is_deployed_as_written(service: LocalService, tmp_path: Path) -> None:
+    written = {
+        "a": "SELECT 'x\r\ny' AS name\r\n",
+        "b": "SELECT name -- old\rmac\n FROM {{model.a}}\r\n\n",
+    }
+    for name, sql in written.items():
+        (tmp_path / f"{name}.sql").write_bytes(sql.encode())
+    (tmp_path / "c.sql").write_bytes(b"SELECT '{{ 1 }}'\r\n AS name\r\n")
+    assert run(bulk(str(tmp_path), publish=False))["counts"]["created"] == 3
+    listed = httpx.get(f"{service.base_url}/transforms", headers=service.headers).json()["data"]
+    sent = {each["name"]: each["sql_template"] for each in listed}
+    assert sent | written | {"c": "SELECT '1'\n AS name"} == sent
+
+
 def test_transforms_are_created_once_in_batches_of_fifty(service: LocalService, tmp_path: Path) -> None:
     folder = files(tmp_path, **{f"many__m{n}": f"SELECT {n} AS id" for n in range(101)})
     result = run(bulk(folder, publish=False))

@@ -229,7 +229,7 @@ ENDED = "the deployment was aborted"
         (
             {"method": "PATCH", "path": "/transforms/*", "skip": 3},
             {
-                "a": ("skipped", f"updated, but not published: {ENDED}"),
+                "a": ("skipped", f"updated, but its schedule or orchestration was not set: {ENDED}"),
                 "b": ("updated", None),
                 "c": ("updated", None),
             },
@@ -262,6 +262,62 @@ def test_deployment_without_changes_reports_only_the_error(service: LocalService
     assert (result.status, result.out) == (1, "")
     assert result.err.startswith("datapipe deploy: The service does not accept the API key: ")
     assert "POST /transforms/bulk" in result.err
+
+
+USED = "not deleted, because it is used by: the published version of marts/paid"
+
+
+@pytest.mark.parametrize(("front", "options"), [("-- publish: false\n", ()), ("", ("--no-publish",))])
+def test_orphan_read_by_a_published_version_is_kept(
+    front: str, options: tuple[str, ...], service: LocalService, say: Say, deployed: Path
+) -> None:
+    text = FILES["marts/paid.sql"].replace("* FROM {{model.staging.orders}}", "1 AS id, 'paid' AS status")
+    (deployed / "marts/paid.sql").write_text(text.replace("-- schedule", f"{front}-- schedule"))
+    (deployed / "staging/orders.sql").unlink()
+    result = say("deploy", "--delete-orphans", "--format", "json", *options)
+    assert (result.status, result.each("error")["staging/orders"]) == (1, USED)
+    # The publication of the new SQL replaces the version that reads the orphan.
+    (deployed / "marts/paid.sql").write_text(text)
+    assert say("deploy", "--delete-orphans").status == 0
+    assert "staging/orders" not in transforms_by_path(service)
+
+
+def test_orphan_read_by_a_version_of_another_folder_is_kept(service: LocalService, say: Say, deployed: Path) -> None:
+    paid = transforms_by_path(service)["marts/paid"]["id"]
+    send(service, "PATCH", f"/transforms/{paid}", json={"sql_template": "SELECT 1 AS id, 'paid' AS status"})
+    for name in FILES:
+        (deployed / name).unlink()
+    put(deployed, {"other.sql": "SELECT 1"})
+    options = ("--folder-path", "staging", "--delete-orphans")
+    warning = "the published version of marts/paid reads staging/orders, so staging/orders will not be deleted."
+    assert warning in say("plan", *options).out
+    result = say("deploy", *options, "--format", "json")
+    assert (result.status, result.each("error")["staging/orders"]) == (1, USED)
+
+
+def test_unread_orphan_users_stop_a_deployment_before_changes(service: LocalService, say: Say, deployed: Path) -> None:
+    (deployed / "marts/odd name.sql").unlink()
+    (deployed / "staging/orders.sql").write_text("SELECT 2 AS id, 'paid' AS status")
+    service.faults([{"method": "GET", "path": "/reverse_etl_syncs", "status": 403}])
+    before = changes(service)
+    result = say("deploy", "--no-publish", "--delete-orphans")
+    assert (result.status, result.out, changes(service)) == (1, "", before)
+    assert "GET /reverse_etl_syncs" in result.err
+
+
+def test_aborted_deployment_reports_settings_and_orphans(service: LocalService, say: Say, deployed: Path) -> None:
+    (deployed / "marts/odd name.sql").unlink()
+    paid = deployed / "marts/paid.sql"
+    paid.write_text(paid.read_text().replace("-- schedule: 0 4", "-- publish: false\n-- schedule: 0 5") + "-- new")
+    orders = transforms_by_path(service)["staging/orders"]["id"]
+    service.faults([{"path": "/transforms/*/versions", "resource_id": orders, "status": 401}])
+    result = say("deploy", "--delete-orphans", "--format", "json")
+    assert result.status == 1
+    assert {each["name"]: (each["result"], each["error"]) for each in result.items} == {
+        "staging/orders": ("skipped", ENDED),
+        "marts/paid": ("skipped", f"updated, but its schedule or orchestration was not set: {ENDED}"),
+        "top": ("skipped", f"not deleted: {ENDED}"),
+    }
 
 
 def test_orphans_are_deleted_only_with_the_option(service: LocalService, say: Say, deployed: Path) -> None:

@@ -193,6 +193,15 @@ def test_pull_keeps_comments_if_only_the_sql_differs(service: LocalService, say:
     assert (tmp_path / "models/a.sql").read_text() == f"{block}SELECT 2\n"
 
 
+def test_pull_keeps_windows_line_ends(service: LocalService, say: Say, tmp_path: Path) -> None:
+    text = "-- ---\r\n-- documentation: old\r\n-- ---\r\nSELECT 1,\r\n 2\r\n"
+    put(tmp_path / "models", {"a.sql": text})
+    assert say("deploy").status == 0
+    send(service, "PATCH", f"/transforms/{transforms_by_path(service)['a']['id']}", json={"documentation": "new"})
+    assert say("pull", "--force").status == 0
+    assert (tmp_path / "models/a.sql").read_bytes() == text.replace("old", "new").encode()
+
+
 def test_orphaned_files_are_deleted_only_with_the_option(service: LocalService, say: Say, deployed: Path) -> None:
     send(service, "DELETE", f"/transforms/{transforms_by_path(service)['top']['id']}")
     result = say("pull")

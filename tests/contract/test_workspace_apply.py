@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,13 +20,15 @@ import pytest
 from airflow_provider_datapipe.api.errors import TransportError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.cli.service import Progress, Service
+from airflow_provider_datapipe.operators.workspaces import WorkspaceApplyOperator
 from airflow_provider_datapipe.pipelines.plan import Plan, Report, Result, plan_text
 from airflow_provider_datapipe.pipelines.workspace.applying import FileTaskState, apply
 from airflow_provider_datapipe.pipelines.workspace.document import Document, WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from datapipe_local.testing.client import ControlPlane
-from tests.contract.seeds import changes, reverse_etl_sync, transform
+from tests.contract.seeds import changes, connect, reverse_etl_sync, transform
 from tests.support.local_service import LocalService
+from tests.support.tasks import run as run_task
 from tests.support.workspaces import SECRET, asked, destination, operation, source
 
 pytestmark = pytest.mark.slow
@@ -300,6 +303,47 @@ def test_used_orchestration_is_not_deleted(service: Service, applied: Apply) -> 
     assert done(applied("orchestrations: []", delete_orphans=True)) == {"Unused": "deleted"}
 
 
+NEW_SYNC = "{connection_label: Shop, destination_schema_name: raw_new, sync_interval: 0 1 * * *"
+NEW_REVERSE_SYNC = """{transform: sales/people, destination_connection_label: CRM, object_type_id: new, operation: \
+{mode: insert, mappings: [{source_property_id: id, destination_property_id: id}]}"""
+
+
+@pytest.mark.parametrize(
+    ("section", "entry", "name"),
+    [
+        ("elt_syncs", NEW_SYNC, "Shop -> raw_new"),
+        ("reverse_etl_syncs", NEW_REVERSE_SYNC, "sales/people -> CRM new"),
+    ],
+)
+def test_orchestration_of_a_new_sync_is_not_deleted(
+    applied: Apply, client: httpx.Client, section: str, entry: str, name: str
+) -> None:
+    text = f"orchestrations: [{{name: Old}}]\n{section}:\n  - {entry}, orchestration: Unused}}\n"
+    report = applied(text, delete_orphans=True)
+    assert report.warnings == (f"The orchestration 'Unused' is not deleted, because it is used by: {name}.",)
+    assert done(report)[name] == "created"
+    assert {each.get("orchestration_workflow_id") for each in state(client)[section]} == {"Unused"}
+
+
+@pytest.mark.parametrize(
+    ("orchestrations", "move", "expected"),
+    [
+        (f"[{{name: {'x' * 300}, cron_schedule: 0 1 * * *}}]", f"orchestration: {'x' * 300}", "skipped"),
+        ("[]", "orchestration: null, start_date: 2026-01-31", "failed"),
+    ],
+    ids=["skipped", "failed"],
+)
+def test_orchestration_is_kept_if_a_sync_cannot_leave_it(
+    applied: Apply, client: httpx.Client, orchestrations: str, move: str, expected: str
+) -> None:
+    sync = f"{{connection_label: Shop, destination_schema_name: raw_old, {move}}}"
+    report = applied(f"orchestrations: {orchestrations}\nelt_syncs: [{sync}]\n", delete_orphans=True)
+    results = done(report)
+    assert (results["Shop -> raw_old"], results["Old"], results["Unused"]) == (expected, "skipped", "deleted")
+    assert [item.error for item in report.items if item.name == "Old"] == ["elt_sync Shop -> raw_old failed"]
+    assert [each["name"] for each in client.get("/orchestrations").json()["data"]] == ["Old"]
+
+
 def test_new_sync_takes_over_schema_of_deleted_orphan(
     service: Service, applied: Apply, client: httpx.Client, local: LocalService
 ) -> None:
@@ -384,6 +428,32 @@ def test_invalid_workspace_fails_before_any_change(
     assert {each["method"] for each in local.journal_requests()} <= {"GET"}
 
 
+def test_old_name_of_a_renamed_orchestration_is_an_error(applied: Apply) -> None:
+    text = """\
+orchestrations: [{id: old, name: New}]
+elt_syncs:
+  - {connection_label: Shop, destination_schema_name: raw_old, orchestration: Old}
+"""
+    # After the first apply, the file would be invalid.
+    with pytest.raises(WorkspaceError) as error:
+        applied(text)
+    expected_error = "elt_syncs[0].orchestration: the file renames the orchestration 'Old' to 'New': use the new name"
+    assert str(error.value) == f"shop.yaml:3:79: {expected_error}"
+    for expected in ({"New": "updated"}, {}):
+        assert done(applied(text.replace("Old}", "New}"))) == expected
+
+
+@pytest.mark.parametrize("wait_for_run", ["10m", timedelta(minutes=1), "60"])
+def test_task_accepts_durations(
+    wait_for_run: Any, local: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, local)
+    path = tmp_path / "shop.yaml"
+    path.write_text("orchestrations: [{name: Old}]")
+    task = WorkspaceApplyOperator(task_id="t", workspace=str(path), wait_for_run=wait_for_run)
+    assert run_task(task)["failed"] is False
+
+
 class ProcessEnd(BaseException):
     """Simulated end of the process."""
 
@@ -460,6 +530,20 @@ def test_errors_mask_secret_settings(applied: Apply, service: Service) -> None:
     errors = [item.error for item in report.items if item.error]
     assert "the service reports: no token ***" in errors
     assert SECRET not in str(errors)
+
+
+def test_recovery_ends_once_the_file_sets_enabled(applied: Apply, service: Service, client: httpx.Client) -> None:
+    def apply_entry(more: str, by: Service = service) -> Report:
+        entry = f"transform: sales/people, destination_connection_label: CRM, object_type_id: things{more}"
+        return applied(f"reverse_etl_syncs: [{{{entry}}}]", by=by)
+
+    with pytest.raises(ProcessEnd):
+        # The process ends after it has deactivated the sync.
+        apply_entry(", sync_interval: 0 9 * * *", InterruptedService(service, 2, is_sent=False, end=ProcessEnd()))
+    assert done(apply_entry(", enabled: true")) == {"sales/people -> CRM things": "updated"}
+    client.post("/reverse_etl_syncs/things/deactivate").raise_for_status()
+    assert done(apply_entry("")) == {}
+    assert client.get("/reverse_etl_syncs/things").json()["enabled"] is False
 
 
 class Command:

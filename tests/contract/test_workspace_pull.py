@@ -16,12 +16,13 @@ from airflow_provider_datapipe.pipelines.plan import Action, Item, Report
 from airflow_provider_datapipe.pipelines.workspace.applying import apply
 from airflow_provider_datapipe.pipelines.workspace.document import Document
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
-from airflow_provider_datapipe.pipelines.workspace.pulling import _text, pull
+from airflow_provider_datapipe.pipelines.workspace.pulling import pull
+from airflow_provider_datapipe.pipelines.workspace.round_trip import dump
 from airflow_provider_datapipe.runs.task_state import NoTaskState
 from datapipe_local.testing.client import ControlPlane
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
-from tests.support.workspaces import SECRET, asked, seeds
+from tests.support.workspaces import SECRET, asked, seeds, source
 
 NAME = "workspace.yaml"
 
@@ -144,6 +145,125 @@ def test_pulled_file_matches_the_service(
     assert planned(service, text) == []
 
 
+def seed_syncs(control: ControlPlane, *names: str) -> None:
+    """Seed the service with syncs that have the same streams."""
+    fields = {"connection_id": "in.1", "sync_interval": "0 1 * * *", "elt_settings": {"name": "shop"}}
+    syncs: list[dict[str, Any]] = [
+        {
+            "id": name,
+            "destination_schema_name": name,
+            "source_streams": [{"id": f"{name}.{each}", "name": each, "table": each} for each in ("orders", "people")],
+            **fields,
+        }
+        for name in names
+    ]
+    seed_service(control, {"connections": [source("in.1", "Shop")], "elt_syncs": syncs})
+
+
+def test_pull_keeps_the_text_of_unchanged_scalars(service: Service, control: ControlPlane) -> None:
+    seed_syncs(control, "raw")
+    scalars = "2024-01-01T10:00:00.100Z, 2001-12-15 2:59:43.10, -0x1F, &a 1_000, *a, 1E+3, True, ~, '='"
+    text = f"""\
+elt_syncs:
+  - connection_label: Shop
+    destination_schema_name: raw
+    enabled: false
+    settings: {{a: [{scalars}]}}
+"""
+    assert pull(service, text, NAME).text == text.replace("enabled: false", "enabled: true")
+
+
+def test_pull_keeps_windows_line_ends(service: Service, control: ControlPlane) -> None:
+    seed_syncs(control, "raw")
+    text = """\
+# Shop
+elt_syncs:  # all
+  # first
+  - connection_label: Shop
+
+    destination_schema_name: raw  # schema
+    enabled: false
+    settings: {a: "x\\r\\ny"}
+    # last
+# end
+""".replace("\n", "\r\n")
+    assert pull(service, text, NAME).text == text.replace("enabled: false", "enabled: true")
+    mixed = text.replace("\r\n", "\n", 1)
+    assert pull(service, mixed, NAME).text == text.replace("enabled: false", "enabled: true").replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    "comment", ["  # One.", "\n      # One.", "  # One.\n      # Two.", "\n      # One.\n      # Two."]
+)
+def test_pull_keeps_the_comments_of_an_emptied_list(
+    service: Service, control: ControlPlane, client: httpx.Client, comment: str
+) -> None:
+    seed_syncs(control, "raw")
+    for name in ("orders", "people"):
+        client.delete(f"/elt_streams/raw.{name}").raise_for_status()
+    text = f"""\
+elt_syncs:
+  - connection_label: Shop
+    source_streams:{comment}
+      - orders
+      - people
+    destination_schema_name: raw
+"""
+    pulled = pull(service, text, NAME).text
+    assert planned(service, pulled) == []
+    assert pulled.split("#")[1:] == text.replace("      - orders\n      - people\n", "").split("#")[1:]
+
+
+SHARING = """\
+elt_syncs:
+  - &first
+    connection_label: Shop
+    destination_schema_name: first
+    enabled: true
+    settings: &settings
+      # Of the shop.
+      name: shop
+    source_streams: &streams
+      # By priority.
+      - {name: orders, full_sync_always: false}
+      - people
+  - connection_label: Shop
+    destination_schema_name: second
+    settings: *settings
+    source_streams: *streams
+  - <<: *first
+    destination_schema_name: third
+"""
+
+
+@pytest.mark.parametrize(
+    ("requests", "kept"),
+    [
+        (["POST /elt_syncs/first/disable"], ["*settings"]),
+        (["POST /elt_syncs/third/disable"], ["*settings", "*streams"]),
+        (["DELETE /elt_streams/first.people"], ["*settings"]),
+        (["DELETE /elt_streams/second.people"], ["*first", "*settings"]),
+        (["DELETE /elt_streams/first.orders", "DELETE /elt_streams/second.orders"], ["*settings"]),
+        (["DELETE /elt_streams/third.orders"], ["*settings", "*streams"]),
+        (["DELETE /elt_syncs/first"], []),
+        (["DELETE /elt_syncs/second"], ["*first"]),
+    ],
+    ids=", ".join,
+)
+def test_pull_changes_one_of_several_entries_with_aliases(
+    service: Service, control: ControlPlane, client: httpx.Client, requests: list[str], kept: list[str]
+) -> None:
+    seed_syncs(control, "first", "second", "third")
+    assert planned(service, SHARING) == []
+    for request in requests:
+        client.request(*request.split()).raise_for_status()
+    text = pull(service, SHARING, NAME).text
+    assert planned(service, text) == []
+    assert [each for each in ("*first", "*settings", "*streams") if each in text] == kept
+    assert text.count("# By priority.") == (requests != ["DELETE /elt_syncs/first"])
+    assert pull(service, text, NAME).text == text
+
+
 #: Fields that an entry can omit.
 OPTIONAL_FIELDS = {
     "orchestrations": ["cron_schedule"],
@@ -188,7 +308,7 @@ def test_pull_keeps_omitted_fields_of_an_existing_file(
         sync["elt_settings"] = {"token": "${TOKEN}"}
     seed_service(control, seed)
     tree = shortened(pull(service, None, NAME).text, data)
-    text = f"# Owner: data team.\n{_text(tree)}"
+    text = f"# Owner: data team.\n{dump(tree)}"
     assert pull(service, text, NAME).text == text
 
     for kind, change, field in data.draw(st.lists(st.sampled_from(changes_of(seed)), max_size=4), "changes"):

@@ -1,4 +1,4 @@
-"""Fixtures of the system tests. One set of components serves the session, because its start takes long."""
+"""Fixtures of the system tests. One set of components serves all tests of a process, because its start takes long."""
 
 from __future__ import annotations
 

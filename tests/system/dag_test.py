@@ -74,7 +74,7 @@ class DagTest:
             cwd=self._folder,
             capture_output=True,
             text=True,
-            timeout=500,
+            timeout=1800,
             check=False,
         )
         assert answer.exists(), done.stderr[-5000:]

@@ -34,11 +34,11 @@ def is_complete(folder: Path) -> bool:
 def test_no_process_survives_the_end_of_a_program(way: str) -> None:
     with Workspace("datapipe-test-") as workspace:
         family = workspace.start("family", ["bash", "-c", FAMILY], env=dict(os.environ), grace=0.2)
-        wait_for("the family is complete", lambda: is_complete(workspace.path), limit=10)
+        wait_for("the family is complete", lambda: is_complete(workspace.path), limit=60)
         assert len(tree_of(family.pid)) == 2
         if way == "dies":
             os.kill(family.pid, signal.SIGKILL)
-            wait_for("the guard is gone", lambda: family.exit_status is not None, limit=10)
+            wait_for("the guard is gone", lambda: family.exit_status is not None, limit=60)
         else:
             getattr(family, way)()
         assert working_in(workspace.path) == []
@@ -54,9 +54,9 @@ def test_no_process_survives_the_starting_process(signum: signal.Signals) -> Non
     ) as starter:
         assert starter.stdout is not None
         folder = Path(starter.stdout.readline().decode().strip())
-        wait_for("the family is complete", lambda: is_complete(folder), limit=10)
+        wait_for("the family is complete", lambda: is_complete(folder), limit=60)
         starter.send_signal(signum)
-        wait_for("all are gone", lambda: not working_in(folder) and not folder.exists(), limit=10)
+        wait_for("all are gone", lambda: not working_in(folder) and not folder.exists(), limit=60)
 
 
 def test_error_of_a_failed_program_quotes_its_log() -> None:

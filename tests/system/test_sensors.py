@@ -114,7 +114,7 @@ def test_past_dag_runs_find_the_runs_of_their_data_intervals(
         count = len(runs_of(service, "stream"))
         moments.append(datetime.now(UTC))
         request_runs(service)
-        wait_for("the runs", lambda count=count: is_over(service, count + 1), limit=30)  # type: ignore[misc]  # loop variable
+        wait_for("the runs", lambda count=count: is_over(service, count + 1), limit=60)  # type: ignore[misc]  # loop variable
     dag_runs = [trigger_for(airflow, moment) for moment in moments]
     for number, run_id in enumerate(dag_runs):
         airflow.ends(DAG, run_id)

@@ -17,6 +17,7 @@ from tests.support.hostile import Plan, Resource, Run, Service
 from tests.system.distributed.cases import KINDS, RETRIES, RUN_KINDS, SENSOR_KINDS, Case, cases, waves_of
 from tests.system.distributed.deferred import percentile
 from tests.system.distributed.held_service import HeldService, Moment, Rival, held_server
+from tests.system.distributed.kills import path_down
 from tests.system.distributed.plot import PANELS, plot
 from tests.system.distributed.trend import slope, trends
 from tests.system.distributed.verdict import LOST, RUN_FAILED, Observed, Verdict, cause_of, judge
@@ -160,6 +161,19 @@ def test_cases_have_all_kinds_modes_and_retries() -> None:
     assert sum(map(len, waves_of(found, 30))) == 200
 
 
+@pytest.mark.parametrize(
+    ("parents", "path"),
+    [
+        ({10: 1, 11: 10, 12: 11, 13: 10}, [10, 11, 12]),
+        # The first process has ended, so that its child belongs to an ancestor.
+        ({10: 1, 11: 1, 12: 11}, None),
+        ({10: 1, 12: 11}, None),
+    ],
+)
+def test_kills_never_leave_the_tree_of_a_worker(parents: dict[int, int], path: list[int] | None) -> None:
+    assert path_down(10, 12, parents) == path
+
+
 def test_more_kills_than_tasks_are_refused() -> None:
     with pytest.raises(ValueError, match="3 tasks are not enough for 4 kills"):
         cases(3, 2, 2, seed=1)
@@ -211,10 +225,12 @@ def test_a_post_is_held_before_or_after_its_run(moment: Moment, runs_while_held:
         thread = send(server.url, server.api_key, "POST", "/elt_streams/one/request_run", answers)
         held = service.held.get(timeout=10)
         assert (held.resource_id, held.moment) == ("one", moment)
+        assert service.open_requests() == [held]
         assert len(service.runs_of("one")) == runs_while_held
         assert answers == []
         held.release()
         thread.join()
+        assert service.open_requests() == []
         assert len(service.runs_of("one")) == 1
         # Once only.
         send(server.url, server.api_key, "POST", "/elt_streams/one/request_run", answers).join()

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 #: Lifetime of an idle connection, in seconds: longer than most poll intervals.
 _KEEP_ALIVE = 60.0
+#: Longest response header in bytes. Gateways can send longer ones than aiohttp accepts by default.
+_LONGEST_HEADER = 65_536
 
 
 class AsyncClient:
@@ -137,6 +139,7 @@ class AsyncClient:
                 skip_auto_headers=("content-type",),
                 # BodyReader decompresses the body and enforces the size limit.
                 auto_decompress=False,
+                max_field_size=_LONGEST_HEADER,
             )
         return self._http
 
@@ -146,18 +149,20 @@ class AsyncClient:
 
         :param request: request of the first page.
         :param limit: maximum number of items; None for no limit.
+        :raises ValueError: if the limit is negative.
         """
-        following: Request[Page[T]] | None = paging.first_page(request)
-        following_pages = paging.Cursors()
+        following = paging.first_page(request, limit)
+        seen = paging.SeenPages()
         while following is not None:
             page = await self.send(following)
-            for item in page.data[:limit]:
+            items = seen.new_items(page)
+            for item in items[:limit]:
                 yield item
             if limit is not None:
-                limit -= len(page.data)
+                limit -= len(items)
                 if limit <= 0:
                     return
-            following = following_pages.after(following, page)
+            following = seen.after(following, page)
 
 
 def _lost(error: Exception) -> TransportFailure:

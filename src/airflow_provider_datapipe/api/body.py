@@ -1,7 +1,8 @@
-"""Size-limited reader for response bodies."""
+"""Size-limited reader for response bodies, and replacement of characters that the JSON parser refuses."""
 
 from __future__ import annotations
 
+import re
 import zlib
 
 
@@ -15,6 +16,11 @@ class Unreadable(Exception):  # noqa: N818 - internal; the client converts it to
 
 #: Supported content encodings. The client requests ``gzip``.
 ENCODINGS = frozenset({"", "identity", "gzip"})
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+#: An escape sequence of JSON; the group contains an unpaired surrogate.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
 
 
 class BodyReader:
@@ -63,3 +69,17 @@ class BodyReader:
         if self._unpacker is not None and self._received and not self._unpacker.eof:
             raise Unreadable
         return bytes(self._body)
+
+
+def replace_unpaired_surrogates(body: bytes) -> bytes:
+    """
+    Return JSON with U+FFFD in place of each unpaired surrogate.
+
+    A service that cuts a text at a number of UTF-16 units can send half of a character. The parser would refuse the
+    whole response because of it.
+
+    :param body: the JSON.
+    """
+    if _SURROGATE.search(body) is None:
+        return body
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], body)

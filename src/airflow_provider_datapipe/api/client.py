@@ -122,14 +122,16 @@ class Client:
 
         :param request: request of the first page.
         :param limit: maximum number of items; None for no limit.
+        :raises ValueError: if the limit is negative.
         """
-        following: Request[Page[T]] | None = paging.first_page(request)
-        following_pages = paging.Cursors()
+        following = paging.first_page(request, limit)
+        seen = paging.SeenPages()
         while following is not None:
             page = self.send(following)
-            yield from page.data[:limit]
+            items = seen.new_items(page)
+            yield from items[:limit]
             if limit is not None:
-                limit -= len(page.data)
+                limit -= len(items)
                 if limit <= 0:
                     return
-            following = following_pages.after(following, page)
+            following = seen.after(following, page)

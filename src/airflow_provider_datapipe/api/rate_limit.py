@@ -104,7 +104,7 @@ class RateLimit:
 
     def unpack(self, state: bytes, now: float) -> None:
         """
-        Take over a state. Ignore one that is damaged, or that comes from before the last start of the machine.
+        Take over a state. Ignore one that is damaged, older than this one, or from before a restart of the machine.
 
         :param state: the return value of :meth:`pack`; empty for none.
         :param now: current time.
@@ -112,7 +112,9 @@ class RateLimit:
         if len(state) != STATE_SIZE:
             return
         values = free_at, share, raised_at, reduced_at, changed_at = _STATE.unpack(state)
-        if any(math.isnan(value) for value in values) or not 0 < share <= 1 or changed_at > now:
+        if any(math.isnan(value) for value in values) or not 0 < share <= 1:
+            return
+        if not self._changed_at <= changed_at <= now:
             return
         self._free_at, self._share = free_at, share
         self._raised_at, self._reduced_at, self._changed_at = raised_at, reduced_at, changed_at

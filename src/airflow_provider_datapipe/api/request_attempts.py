@@ -8,7 +8,6 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -16,7 +15,7 @@ from urllib.parse import quote, urlencode
 from pydantic import TypeAdapter, ValidationError
 
 from airflow_provider_datapipe.api import retry
-from airflow_provider_datapipe.api.body import ENCODINGS, BodyReader, TooLarge, Unreadable
+from airflow_provider_datapipe.api.body import ENCODINGS, BodyReader, TooLarge, Unreadable, replace_unpaired_surrogates
 from airflow_provider_datapipe.api.errors import (
     ConfigurationError,
     DatapipeError,
@@ -30,7 +29,7 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.masking import Mask, without_user_info
 from airflow_provider_datapipe.api.models.common import Page, RunConflict
 from airflow_provider_datapipe.api.request import NO_CONTENT, Request
-from airflow_provider_datapipe.api.settings import Settings, origin_of
+from airflow_provider_datapipe.api.settings import Settings, origin_of, sent_url
 
 E = TypeVar("E", bound=DatapipeError)
 T = TypeVar("T")
@@ -123,7 +122,7 @@ class RequestAttempts(Generic[T]):
         Count an attempt and return the HTTP request to send.
 
         :raises ProtocolError: if the service directed the client to another origin.
-        :raises InvalidInputError: if the URL is too long.
+        :raises InvalidInputError: if the URL is too long, or if a text has no UTF-8 encoding.
         """
         if self._request.origin is not None and origin_of(self._request.origin) != self.where:
             raise self._safe(
@@ -134,14 +133,20 @@ class RequestAttempts(Generic[T]):
         if not self._attempts:
             self._began = time.monotonic()
         self._attempts += 1
-        query = urlencode(self._request.query, quote_via=quote)
-        url = self._settings.base_url.rstrip("/") + self._request.path + (f"?{query}" if query else "")
+        body = self._request.body
+        try:
+            query = urlencode(self._request.query, quote_via=quote)
+            content = None if body is None else _json_bytes(body.as_json())
+        except UnicodeEncodeError:
+            raise InvalidInputError(
+                f"{self._request.endpoint.name}: an argument contains text that UTF-8 can't encode, such as an "
+                "unpaired surrogate. Nothing was sent."
+            ) from None
+        url = sent_url(self._settings.base_url) + self._request.path + (f"?{query}" if query else "")
         if len(url) > _LONGEST_URL:
             raise InvalidInputError(
                 f"{self._request.endpoint.name}: the address would have {len(url):,} characters. Nothing was sent."
             )
-        body = self._request.body
-        content = None if body is None else _json_bytes(body.as_json())
         headers = self._settings.headers
         if content is not None:
             headers["content-type"] = "application/json"
@@ -149,7 +154,7 @@ class RequestAttempts(Generic[T]):
 
     def received(self, head: ResponseHead, body: bytes) -> T | RetryAfter:
         """Return the parsed response or a retry instruction, or raise. Mask secrets that the service echoes."""
-        body = self._mask.in_json(body)
+        body = self._mask.in_json(replace_unpaired_surrogates(body))
         if head.status >= _REFUSED:
             return self._failed(self._refusal(head, body))
         if head.status >= _REDIRECT:
@@ -180,7 +185,7 @@ class RequestAttempts(Generic[T]):
                 f"{self._request.label} at {self.where} answered {head.status} with a body that could not be read "
                 f"({type(error).__name__}).",
             ) from error
-        return answer.with_time(_time_of(head)) if isinstance(answer, Page) else answer
+        return answer.with_time(retry.date_of(head.headers)) if isinstance(answer, Page) else answer
 
     def open_body(self, head: ResponseHead) -> BodyReader:
         """
@@ -270,18 +275,10 @@ class RequestAttempts(Generic[T]):
             ),
             status=status,
             error_code=self._sanitized(reported.error_code) if reported else None,
-            retry_after=retry.parse_retry_after(head.headers.get("retry-after"), now=time.time()),
+            retry_after=retry.retry_after_of(head.headers),
             active_run_id=reported.active_run_id if reported else None,
             request=self._request,
         )
-
-
-def _time_of(head: ResponseHead) -> float | None:
-    """Return the ``Date`` header in seconds since the epoch (RFC 9110); None if absent or unreadable."""
-    try:
-        return parsedate_to_datetime(head.headers["date"]).timestamp()
-    except (LookupError, ValueError, OverflowError):
-        return None
 
 
 def _json_bytes(value: Any) -> bytes:

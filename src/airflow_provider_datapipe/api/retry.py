@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 from airflow_provider_datapipe.api.errors import ApiError, DatapipeError, RateLimitError, ServerError, TransportError
@@ -102,6 +105,29 @@ def requested_delay(error: DatapipeError) -> float | None:
     return None if asked is None else min(asked, LONGEST_RETRY_AFTER)
 
 
+def retry_after_of(headers: Mapping[str, str]) -> float | None:
+    """
+    Return the ``Retry-After`` of a response in seconds from now; None if absent or invalid.
+
+    :param headers: headers of the response, with case-insensitive names.
+    """
+    # A time refers to the clock of the service, which can differ from the clock of this machine.
+    sent_at = date_of(headers)
+    return parse_retry_after(headers.get("retry-after"), now=time.time() if sent_at is None else sent_at)
+
+
+def date_of(headers: Mapping[str, str]) -> float | None:
+    """
+    Return the ``Date`` of a response in seconds since the epoch (RFC 9110); None if absent or unreadable.
+
+    :param headers: headers of the response, with case-insensitive names.
+    """
+    try:
+        return _parse_date(headers["date"])
+    except (LookupError, ValueError, OverflowError):
+        return None
+
+
 def parse_retry_after(value: str | None, *, now: float) -> float | None:
     """
     Parse a ``Retry-After`` header: seconds, an HTTP date, or a Unix time, which some services send.
@@ -120,7 +146,18 @@ def parse_retry_after(value: str | None, *, now: float) -> float | None:
             if delay >= _POINT_IN_TIME:
                 delay = max(0.0, delay - now)
         else:
-            delay = max(0.0, parsedate_to_datetime(value).timestamp() - now)
+            delay = max(0.0, _parse_date(value) - now)
     except (ValueError, OverflowError):
         return None
     return delay if delay <= _ABSURD else None
+
+
+def _parse_date(text: str) -> float:
+    """
+    Parse an HTTP date. A date without a time zone is in UTC, as in the obsolete format of RFC 9110.
+
+    :raises ValueError: if the text is no date.
+    :raises OverflowError: if the date is out of range.
+    """
+    moment = parsedate_to_datetime(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -78,8 +78,11 @@ class Settings:
             raise ConfigurationError("max_requests_per_second must be a number above 0.")
         if not self.api_key:
             raise ConfigurationError("There is no API key: set it as the connection's password.")
-        if not self.api_key.isascii() or not self.api_key.isprintable():
-            raise ConfigurationError("The API key has characters that are not allowed in an HTTP header.")
+        if not is_header_value(self.api_key):
+            raise ConfigurationError(
+                "The API key must consist of printable ASCII characters, without leading or trailing spaces: correct "
+                "the connection's password."
+            )
 
     @property
     def headers(self) -> dict[str, str]:
@@ -121,6 +124,11 @@ def _is_host(name: str) -> bool:
     return bool(name)
 
 
+def is_header_value(text: str) -> bool:
+    """Return True if the text can be sent as the value of a header. HTTP libraries refuse or change other texts."""
+    return text.isascii() and text.isprintable() and text == text.strip()
+
+
 def is_proxy(address: str) -> bool:
     """Return True if the address is a valid URL of an HTTP proxy."""
     try:
@@ -142,7 +150,8 @@ def environment_proxy(url: str) -> str | None:
     :raises ConfigurationError: if the proxy is invalid. The message does not contain it.
     """
     parsed = httpx.URL(url)
-    if parsed.host in LOOPBACK or urllib.request.proxy_bypass(parsed.host):
+    # NO_PROXY can list a host alone or with its port, and an IPv6 address with or without brackets.
+    if parsed.host in LOOPBACK or any(map(urllib.request.proxy_bypass, (parsed.host, parsed.netloc.decode("ascii")))):
         return None
     proxies = urllib.request.getproxies()
     proxy = proxies.get(parsed.scheme) or proxies.get("all")
@@ -151,8 +160,8 @@ def environment_proxy(url: str) -> str | None:
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not is_proxy(proxy):
         raise ConfigurationError(
-            f"The environment's proxy for {parsed.host} is not an HTTP proxy: set the connection's proxy, or NO_PROXY. "
-            "Percent-encode special characters in its password."
+            f"The environment's proxy for {parsed.host} is not an HTTP proxy: correct HTTPS_PROXY or ALL_PROXY, or set "
+            "NO_PROXY or the proxy of the connection. Percent-encode special characters in the password of a proxy."
         )
     return proxy
 
@@ -178,3 +187,10 @@ def origin_of(url: str) -> str:
     # httpx removes the default port of lowercase schemes only.
     parsed = parsed.copy_with(scheme=parsed.scheme)
     return f"{parsed.scheme}://{parsed.netloc.decode('ascii')}"
+
+
+@lru_cache(maxsize=64)
+def sent_url(url: str) -> str:
+    """Return a base URL in the form in which clients send it: host in Punycode, percent-encoded path."""
+    # aiohttp would send other characters unchanged.
+    return origin_of(url) + httpx.URL(url).raw_path.decode("ascii").rstrip("/")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.api.settings import is_header_value
 
 METHODS = ("none", "basic", "token", "hmac")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
@@ -158,7 +159,7 @@ def authentication_of(method: str, *, username: str, secret: str, header: str) -
         )
     if method == "hmac":
         return HmacAuthentication(header, secret)
-    if not (secret.isascii() and secret.isprintable() and secret == secret.strip()):
+    if not is_header_value(secret):
         raise ConfigurationError(
             "The token must consist of printable ASCII characters, without leading or trailing spaces."
         )

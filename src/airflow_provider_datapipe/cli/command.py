@@ -92,3 +92,7 @@ def whole_seconds(text: str) -> int:
 
 class CommandError(Exception):
     """The command can't run with the given options."""
+
+
+class InvalidArgumentsError(CommandError):
+    """Options are missing, or exclude each other."""

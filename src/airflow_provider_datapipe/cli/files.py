@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_datapipe.cli.command import CommandError, Option
+from airflow_provider_datapipe.cli.command import CommandError, InvalidArgumentsError, Option
 from airflow_provider_datapipe.cli.service import service_of
 
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ def run_for_files(
 
     :param options: parsed options.
     :param parts: function of each part, by the name of its option.
-    :raises CommandError: if no files are given.
+    :raises InvalidArgumentsError: if no files are given.
     """
     given = [part for name, part in parts.items() if getattr(options, name) is not None]
     if not given:
-        raise CommandError("no files are set: use --workspace, --transforms, or both.")
+        raise InvalidArgumentsError("no files are set: use --workspace, --transforms, or both.")
     with service_of(options) as service:
         return [part(options, service) for part in given]
 

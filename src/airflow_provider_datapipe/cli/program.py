@@ -7,7 +7,13 @@ import sys
 from collections.abc import Sequence
 
 from airflow_provider_datapipe.cli import apply, deploy, graph, plan, pull, schema, snapshot
-from airflow_provider_datapipe.cli.command import FAILED, Command, CommandError
+from airflow_provider_datapipe.cli.command import (
+    FAILED,
+    INVALID_ARGUMENTS,
+    Command,
+    CommandError,
+    InvalidArgumentsError,
+)
 from airflow_provider_datapipe.cli.output import discard_broken_output, make_writable
 
 #: All commands, in the order of the help.
@@ -54,7 +60,7 @@ def run_command(command: Command, options: argparse.Namespace) -> int:
         sys.stdout.flush()
     except (CommandError, PipelineError, DatapipeError) as error:
         print(printable(f"datapipe {command.name}: {error}"), file=sys.stderr)
-        return FAILED
+        return INVALID_ARGUMENTS if isinstance(error, InvalidArgumentsError) else FAILED
     except KeyboardInterrupt:
         print(f"datapipe {command.name}: interrupted.", file=sys.stderr)
         return 130

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_datapipe.cli.command import CommandError, Option
+from airflow_provider_datapipe.cli.command import CommandError, InvalidArgumentsError, Option
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.client import Client
@@ -85,11 +85,11 @@ def service_of(options: argparse.Namespace) -> Iterator[Service]:
     Connect to the service of the options and report progress on the standard error.
 
     :param options: parsed options, with :data:`OPTIONS`.
-    :raises CommandError: if the options name no service or two.
+    :raises InvalidArgumentsError: if the options name no service or two.
     :raises DatapipeError: if the connection settings are not usable.
     """
     if (options.connection is None) == (options.base_url is None):
-        raise CommandError("set either --connection or --base-url to select the service.")
+        raise InvalidArgumentsError("set either --connection or --base-url to select the service.")
     progress = Progress(quiet=options.quiet)
     connected = _by_connection(options.connection) if options.base_url is None else _by_url(options)
     with connected as client:

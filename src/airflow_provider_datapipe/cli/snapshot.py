@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.cli.command import DIFFERS, DONE, Command, CommandError, Option
+from airflow_provider_datapipe.cli.command import DIFFERS, DONE, Command, CommandError, InvalidArgumentsError, Option
 from airflow_provider_datapipe.cli.files import write
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
 
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     from airflow_provider_datapipe.pipelines.collect import collect
 
     if options.check and options.output == _STDOUT:
-        raise CommandError("--check requires --output with the file to compare.")
+        raise InvalidArgumentsError("--check requires --output with the file to compare.")
     with service_of(options) as service:
         snapshot = collect(service, with_sql=options.sql)
     _warn(snapshot)

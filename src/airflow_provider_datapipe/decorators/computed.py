@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import DecoratedOperator, determine_kwargs, task_decorator_factory
 from airflow.sdk.definitions._internal.types import SET_DURING_EXECUTION
-from airflow.sdk.definitions.context import context_merge
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import TaskDecorator
@@ -61,8 +60,8 @@ class ComputedOperator(DecoratedOperator):
         return super().execute(context)
 
     def _call(self, context: Context) -> Any:
-        context_merge(context, self.op_kwargs)
-        kwargs = determine_kwargs(self.python_callable, self.op_args, context)
+        # Not merged into the context: arguments of the function are no variables of the templates that it returns.
+        kwargs = determine_kwargs(self.python_callable, self.op_args, {**context, **self.op_kwargs})
         return self.python_callable(*self.op_args, **kwargs)
 
     def _read(self, returned: Any) -> dict[str, Any]:

@@ -47,10 +47,9 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
 
     async def _create_batch(self) -> Batch:
         batch = await super()._create_batch()
-        # Trigger arguments are JSON. Decimals and dates become text, as in the comparison.
+        # Trigger arguments are JSON, without infinite numbers. Other values become text, as in the comparison.
         batch.note["computed"] = {
-            name: value if isinstance(value, str | int | float | None) else str(value)
-            for name, value in self._known.items()
+            name: value if isinstance(value, str | int | None) else str(value) for name, value in self._known.items()
         }
         return batch
 

@@ -22,14 +22,16 @@ class RequestDecoratedOperator(ComputedOperator, DatapipeOperator):
 
     def _read(self, returned: Any) -> dict[str, Any]:
         name = self.python_callable.__name__
+        # The arguments of the decorator apply if the function returns none.
+        not_returned: dict[str, Any] = {"arguments": {}} if "arguments" in self._needed else {}
         if "endpoint" not in self._needed:
-            # For an endpoint without arguments, the function can return None.
-            arguments = {} if returned is None else returned
-            if not isinstance(arguments, Mapping):
+            if returned is None:
+                return not_returned
+            if not isinstance(returned, Mapping):
                 raise TypeError(f"{name} must return the arguments of {self.endpoint}, not {type(returned).__name__}")
-            return {"arguments": dict(arguments)}
+            return {"arguments": dict(returned)}
         if isinstance(returned, str):
-            return {"endpoint": returned, "arguments": {}}
+            return {"endpoint": returned, **not_returned}
         if isinstance(returned, Sequence) and len(returned) == len(self.computed):
             return dict(zip(self.computed, returned, strict=True))
         if isinstance(returned, Mapping):
@@ -45,7 +47,8 @@ def request_task(python_callable: Callable[..., Any] | None = None, **kwargs: An
     Call an endpoint with the arguments that the function returns.
 
     The function returns a mapping of arguments. If the decorator does not set ``endpoint``, the function returns the
-    endpoint name, or the endpoint name and the arguments.
+    endpoint name, or the endpoint name and the arguments. The ``arguments`` of the decorator apply if the function
+    returns no arguments.
 
     :param python_callable: the function.
     :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.datapipe.DatapipeOperator`.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import logging
-from typing import Any, Protocol
+from ipaddress import IPv6Address
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -17,7 +18,12 @@ try:
 except ModuleNotFoundError:  # before Airflow 3.2
     from airflow.configuration import conf
 
+E = TypeVar("E", bound=BaseModel)
+
 log = logging.getLogger(__name__)
+
+#: Longest timeout of a request in seconds. Sockets refuse timeouts beyond 64 bits of nanoseconds.
+LONGEST_TIMEOUT = 1_000_000_000
 
 
 class AirflowConnection(Protocol):
@@ -43,7 +49,7 @@ class ConnectionExtra(BaseModel):
     poll_interval: float | None = Field(default=None, gt=0)
     max_poll_interval: float = Field(default=60, ge=2)
     defer_after: float | None = Field(default=None, ge=0)
-    timeout: float = Field(default=60, gt=0)
+    timeout: float = Field(default=60, gt=0, le=LONGEST_TIMEOUT)
     retry_budget: float = Field(default=60, ge=0)
     max_connections: int = Field(default=16, ge=1)
     max_requests_per_second: float | None = Field(default=None, gt=0)
@@ -74,19 +80,27 @@ def named(conn_id: str) -> str:
     return f"the Airflow connection `{conn_id}`"
 
 
-def read_extra(connection: AirflowConnection) -> ConnectionExtra:
+def read_extra(connection: AirflowConnection, model: type[E]) -> E:
     """
     Read the extra fields of a connection, and log unknown fields that look like typing errors.
 
-    :raises ConfigurationError: if a field is invalid.
+    :param connection: the connection.
+    :param model: the fields.
+    :raises ConfigurationError: if the extra is not an object, or if a field is invalid.
     """
-    given = connection.extra_dejson
-    known = ConnectionExtra.model_fields
+    given: Any = connection.extra_dejson
+    known = model.model_fields
+    if not isinstance(given, dict):
+        # The most likely cause is JSON that is encoded twice.
+        raise ConfigurationError(
+            f"The extra is JSON, but a value of type {type(given).__name__}. It must be an object, such as "
+            f'{{"timeout": 60}}, without quotes around it.\nCheck {named(connection.conn_id)}.'
+        )
     for name in given.keys() - known.keys():
         if near := difflib.get_close_matches(name, known, n=1):
             log.warning("Connection %s: extra field %s is unknown. Did you mean %s?", connection.conn_id, name, near[0])
     try:
-        return ConnectionExtra.model_validate(given)
+        return model.model_validate(given)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in problem["loc"])
@@ -103,13 +117,21 @@ def base_url(connection: AirflowConnection) -> str:
     host = (connection.host or "").strip()
     if not host:
         raise ConfigurationError("There is no base address: set it as the connection's host.")
+    if "://" not in host:
+        host = f"{connection.schema or 'https'}://{_with_brackets(host)}"
     # Airflow's connection form sends an empty port as 0.
     port = connection.port or None
-    if "://" in host:
-        return host if port is None else _with_port(host, port)
+    return host if port is None else _with_port(host, port)
+
+
+def _with_brackets(host: str) -> str:
+    """Add brackets to an IPv6 address, which Airflow removes when it reads a connection from a URI."""
     name, slash, path = host.partition("/")
-    suffix = "" if port is None else f":{port}"
-    return f"{connection.schema or 'https'}://{name}{suffix}{slash}{path}"
+    try:
+        IPv6Address(name)
+    except ValueError:
+        return host
+    return f"[{name}]{slash}{path}"
 
 
 def _with_port(url: str, port: int) -> str:

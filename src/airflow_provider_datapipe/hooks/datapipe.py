@@ -72,7 +72,7 @@ class DatapipeHook(BaseHook):
 
         :raises ConfigurationError: if a field is invalid.
         """
-        return read_extra(self._connection)
+        return read_extra(self._connection, ConnectionExtra)
 
     @cached_property
     def _client(self) -> Client:
@@ -125,6 +125,7 @@ class DatapipeHook(BaseHook):
 
         :param request: the return value of the endpoint function of a list.
         :param limit: maximum number of items; None for all.
+        :raises ValueError: if the limit is negative, at the first item.
         """
         return self.get_conn().pages(request, limit=limit)
 
@@ -202,7 +203,7 @@ class DatapipeHook(BaseHook):
         :raises ConfigurationError: if the connection is invalid.
         """
         connection: Any = await self.aget_connection(self.datapipe_conn_id)
-        return settings_of(connection, read_extra(connection))
+        return settings_of(connection, read_extra(connection, ConnectionExtra))
 
     def test_connection(self) -> tuple[bool, str]:
         """Return True if the service accepts the API key, else False, and a message (Airflow's Test Connection)."""

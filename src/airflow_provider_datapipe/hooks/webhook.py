@@ -38,12 +38,12 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.http_logs import mask_http_logs
 from airflow_provider_datapipe.api.masking import Mask, user_info
-from airflow_provider_datapipe.api.retry import RetryPolicy, parse_retry_after
+from airflow_provider_datapipe.api.retry import RetryPolicy, retry_after_of
 from airflow_provider_datapipe.api.settings import environment_proxy
 from airflow_provider_datapipe.api.webhook import Authentication
 from airflow_provider_datapipe.hooks.connection import named
 from airflow_provider_datapipe.hooks.webhook_connection import WebhookSettings, address, webhook_settings
-from airflow_provider_datapipe.hooks.webhook_transport import PunctualAdapter
+from airflow_provider_datapipe.hooks.webhook_transport import DirectSession, PunctualAdapter
 from airflow_provider_datapipe.webhook.delivery import Sending, Sent, UnconfirmedError, send
 
 # The most bytes of a response that are read. It has only the number of accepted rows, or an error.
@@ -138,7 +138,7 @@ class WebhookIngestHook(HttpHook):
         settings = self.settings
         self.base_url, self._base_url_initialized = settings.url, True
         self.adapter = PunctualAdapter(settings.timeout)
-        session = self._configure_session_from_mount_adapters(requests.Session())
+        session = self._configure_session_from_mount_adapters(DirectSession())
         # Set also without credentials, because requests would otherwise read a password from the user's .netrc.
         session.auth = _Credentials(settings.authentication)
         session.verify = settings.ca_bundle or True
@@ -147,6 +147,9 @@ class WebhookIngestHook(HttpHook):
         elif settings.is_here:
             # Ignore a proxy of the environment: requests to the local service must not go through it.
             session.trust_env = False
+        else:
+            # requests would read NO_PROXY in another way.
+            session.proxies = {"no_proxy": "*"}
         session.headers.update(
             {
                 "accept": "application/json",
@@ -293,7 +296,7 @@ class WebhookIngestHook(HttpHook):
             f"The webhook at {where} answered {status}: {reason}.\n{hint}".rstrip(),
             status=status,
             error_code=self._sanitized(reported["error_code"]) if reported.get("error_code") else None,
-            retry_after=parse_retry_after(response.headers.get("retry-after"), now=time.time()),
+            retry_after=retry_after_of(response.headers),
         )
 
     def _sanitized(self, text: object, longest: int = 500) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import logging
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,14 +9,19 @@ from typing import Any, Literal, Protocol
 from urllib.parse import parse_qsl, unquote
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from airflow_provider_datapipe.api.errors import ConfigurationError
 from airflow_provider_datapipe.api.settings import LOOPBACK, is_proxy, origin_of, trust
 from airflow_provider_datapipe.api.webhook import Authentication, authentication_of
-from airflow_provider_datapipe.hooks.connection import AirflowConnection, base_url, named
+from airflow_provider_datapipe.hooks.connection import (
+    LONGEST_TIMEOUT,
+    AirflowConnection,
+    base_url,
+    named,
+    read_extra,
+)
 
-log = logging.getLogger(__name__)
 _HIGHEST_PORT = 65_535
 # Path segments of at least this length may be keys. Shorter ones are words that messages may need.
 _LIKE_A_KEY = 16
@@ -35,11 +38,11 @@ class WebhookConnection(AirflowConnection, Protocol):
 class WebhookExtra(BaseModel):
     """Extra fields of a connection, described in :mod:`airflow_provider_datapipe.get_provider_info`."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     authentication: Literal["none", "basic", "token", "hmac"] = "none"
     header: str = ""
-    timeout: float = Field(default=60, gt=0)
+    timeout: float = Field(default=60, gt=0, le=LONGEST_TIMEOUT)
     retry_budget: float = Field(default=60, ge=0)
     proxy: str | None = Field(default=None, repr=False)
     ca_bundle: str | None = None
@@ -102,7 +105,7 @@ def webhook_settings(connection: WebhookConnection) -> WebhookSettings:
 
     :raises ConfigurationError: if the connection is invalid.
     """
-    extra = _read_extra(connection)
+    extra = read_extra(connection, WebhookExtra)
     try:
         url = base_url(connection)
         _check(url, allow_plain_http=extra.allow_plain_http)
@@ -134,20 +137,6 @@ def address(settings: WebhookSettings, endpoint: str | None) -> str:
     if "?" in settings.url:
         raise ConfigurationError("The connection's address has a query: no endpoint can follow it.")
     return f"{settings.url.rstrip('/')}/{endpoint.lstrip('/')}"
-
-
-def _read_extra(connection: WebhookConnection) -> WebhookExtra:
-    given, known = connection.extra_dejson, WebhookExtra.model_fields
-    for name in given.keys() - known.keys():
-        if near := difflib.get_close_matches(name, known, n=1):
-            log.warning("Connection %s: extra field %s is unknown. Did you mean %s?", connection.conn_id, name, near[0])
-    try:
-        return WebhookExtra.model_validate(given)
-    except ValidationError as error:
-        problem = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        message = problem["msg"].removeprefix("Value error, ")
-        raise ConfigurationError(f"Extra field {where}: {message}.\nCheck {named(connection.conn_id)}.") from None
 
 
 def _check_transport(extra: WebhookExtra) -> None:

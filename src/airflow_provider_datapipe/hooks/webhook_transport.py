@@ -1,4 +1,4 @@
-"""Adapter for ``requests`` with a time limit for the whole response head. Its own timeout applies to each read."""
+"""Adapter and session for ``requests``, with which the caller can limit the time and size of each response."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
+from requests import Response, Session
 from requests.adapters import HTTPAdapter
 from typing_extensions import override
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
@@ -58,9 +59,17 @@ class _PunctualTlsConnection(_PunctualConnection, HTTPSConnection):
     """HTTPS connection with the same time limit."""
 
 
+class DirectSession(Session):
+    """Session that treats redirects as other responses. A plain session reads their bodies without limits."""
+
+    @override
+    def get_redirect_target(self, resp: Response) -> None:
+        return None
+
+
 class PunctualAdapter(HTTPAdapter):
     """
-    Adapter for ``requests`` with a time limit for the whole response head.
+    Adapter for ``requests`` with a time limit for the whole response head. Timeouts of ``requests`` apply to each read.
 
     :param sending: socket timeout for sending a request over an open connection, in seconds.
     """

@@ -26,8 +26,9 @@ _MOST_COLUMNS = 300
 _TIME_LIMIT = 1.0
 #: Prefix of the schema name that replaces a reference while SQL is parsed.
 _SCHEMA = "datapipe_reference_"
-#: Suffix that a service adds to duplicate column names.
+#: Suffix that a service adds to duplicate column names, and the suffixes of the first duplicate.
 _NUMBER = re.compile(r"[_:]\d+$")
+_FIRST_NUMBERS = ("_1", ":1")
 
 
 def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> Columns:
@@ -59,6 +60,9 @@ def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> C
     except (SqlglotError, RecursionError, TimeoutError, ValueError, TypeError, LookupError, AttributeError):
         # Other SQL dialect, unsupported syntax, or time limit exceeded.
         return {}
+    hidden = _hidden_by_a_star(query, columns)
+    # A column with a hidden name comes from the star, and the service changes the name of the expression.
+    known = {name: [] if name.lower() in hidden else origins for name, origins in known.items()}
     star = _table_of_star(query, tables)
     found_columns: Columns = {}
     for column in columns:
@@ -140,6 +144,20 @@ def _origins(node: Any, tables: _Tables) -> list[tuple[str, str]]:
         if place is not None:
             found.append((place, exp.to_column(each.name).name))
     return sorted(set(found))
+
+
+def _hidden_by_a_star(query: Any, columns: Sequence[str]) -> set[str]:
+    """
+    Return the names of expressions, in lower case, for which a star before them may have a column of the same name.
+
+    :param query: the query.
+    :param columns: column names of the query, as the service reports them.
+    """
+    selects: list[Any] = getattr(query, "selects", [])
+    after = next((number for number, each in enumerate(selects) if each.is_star), len(selects))
+    names = {each.alias_or_name.lower() for each in selects[after:]}
+    others = {column.lower() for column in columns} - names
+    return {name for name in names if any(f"{name}{number}" in others for number in _FIRST_NUMBERS)}
 
 
 def _table_of_star(query: Any, tables: _Tables) -> str | None:

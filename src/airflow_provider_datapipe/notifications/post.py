@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
 from airflow_provider_datapipe import __version__
 from airflow_provider_datapipe.api.errors import ConfigurationError
-from airflow_provider_datapipe.api.settings import trust
+from airflow_provider_datapipe.api.settings import environment_proxy, trust
 from airflow_provider_datapipe.hooks.connection import base_url
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ _NO_HEADERS = frozenset(
 
 
 class NotPostedError(Exception):
-    """Error of a message that was not delivered. It contains neither the address nor secrets."""
+    """Error of a message that was not delivered. It contains no secrets, and no part of the address except its host."""
 
 
 def post(connection: Connection, endpoint: str, body: Any, timeout: float) -> None:
@@ -79,13 +78,8 @@ def _post(connection: Connection, endpoint: str, body: Any, timeout: float) -> N
     if connection.login:
         next(httpx.BasicAuth(connection.login, connection.password or "").auth_flow(request))
     # A transport, because a client of httpx would log the whole address. A transport does not follow redirects.
-    with httpx.HTTPTransport(verify=trust(None), proxy=_proxy_to(request.url)) as transport:
+    with httpx.HTTPTransport(verify=trust(None), proxy=environment_proxy(address)) as transport:
         answer = transport.handle_request(request)
         answer.close()
     if not answer.is_success:
         raise NotPostedError(f"the answer was {answer.status_code}")
-
-
-def _proxy_to(url: httpx.URL) -> str | None:
-    """Return the proxy of the environment for a URL, None if there is none."""
-    return None if proxy_bypass(url.host) else getproxies().get(url.scheme)

@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.models import RunResult, RunTarget
     from airflow_provider_datapipe.runs.start import StartPolicy
+    from airflow_provider_datapipe.runs.task_state import TaskState
     from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitPolicy
 
 
 #: Default of ``deferrable`` for operators and sensors.
 DEFERRABLE: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
+#: Default of ``timeout`` for sensors, in seconds.
+SENSOR_TIMEOUT: float = conf.getfloat("sensors", "default_timeout")
 
 
 def push_result(task: Any, context: Context, result: Any) -> None:
@@ -105,6 +108,8 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
     endpoints: ClassVar[tuple[str, ...]] = ()
     #: Verb of the log line for a success without a row count; None for that of the kind of run.
     result_verb: ClassVar[str | None] = None
+    #: Stored state of earlier tries, set by :meth:`execute`.
+    _task_state: TaskState
 
     def __init__(
         self,
@@ -165,6 +170,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
         from airflow_provider_datapipe.runs.start import resumable_first
         from airflow_provider_datapipe.runs.task_state import task_state_of
 
+        self._task_state = task_state_of(context)
         hook = self._hook()
         try:
             if self.deferrable:
@@ -175,7 +181,7 @@ class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
             began = time.monotonic()
             batch = hook.run(self._create_batch())
             if batch.at_a_time is not None:
-                batch.queued = hook.run(resumable_first(KINDS[batch.kind], batch.queued, task_state_of(context)))
+                batch.queued = hook.run(resumable_first(KINDS[batch.kind], batch.queued, self._task_state))
             return self._run_until_finished(context, hook, batch, self._policy(context, hook), began)
         except Exception:
             if not hasattr(self, ADDRESS):

@@ -90,7 +90,8 @@ class EltSyncRunOperator(DatapipeRunOperator):
         from airflow_provider_datapipe.runs.targets import required
 
         chosen = [self.streams] if isinstance(self.streams, str) else self.streams
-        targets = await targets_of_sync(required("sync_id", self.sync_id), chosen, {"full_refresh": self.full_refresh})
+        sync_id, options = required("sync_id", self.sync_id), {"full_refresh": self.full_refresh}
+        targets = await targets_of_sync(sync_id, chosen, options, self._task_state)
         return Batch(self.kind, queued=targets, at_a_time=self.max_active_streams)
 
     def _lineage_targets(self) -> Flow[list[RunTarget]]:

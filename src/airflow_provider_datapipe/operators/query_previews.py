@@ -9,6 +9,8 @@ from airflow_provider_datapipe.links import address_of, show_link
 from airflow_provider_datapipe.operators.transforms import DatapipeSqlOperator
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.flows import Flow
@@ -256,11 +258,11 @@ class DatapipeThresholdCheckOperator(DatapipeChecksOperator):
     def _check(self, row: dict[str, Any], results: dict[str, QueryResult]) -> dict[str, Any]:
         from airflow_provider_datapipe.resources.checks import bound, check_threshold, first_row, number_of
 
-        def limit(field: str) -> float:
+        def limit(field: str) -> Decimal:
             read = bound(field, getattr(self, field))
             return number_of(field, read, first_row(read, results[field]["rows"])) if isinstance(read, str) else read
 
         value = number_of("the value", self.sql_template, row)
         least, most = limit("min_threshold"), limit("max_threshold")
         check_threshold(self.sql_template, value, least, most)
-        return {"value": value, "min_threshold": least, "max_threshold": most}
+        return {"value": float(value), "min_threshold": float(least), "max_threshold": float(most)}

@@ -331,7 +331,8 @@ def paused_schedule(
     :param fail_dag_run: fail the DAG run if the schedule could not be restored. A failed teardown does not fail the
         DAG run, so this adds an empty task behind it, ``<name>_is_restored``.
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`; None for that of ``default_args``.
-    :param task_arguments: more arguments of all three tasks, such as ``retries``.
+    :param task_arguments: more arguments of all three tasks, such as ``retries``. A ``trigger_rule`` applies to the
+        snapshot only.
     :param resource: the resource, as for :class:`ScheduleSnapshotOperator`: one of ``elt_sync_id``,
         ``destination_schema_name``, ``transform_id``, ``transform_name``, ``reverse_etl_sync_id``,
         ``orchestration_id`` and ``orchestration_name``; also ``cron_schedule`` and ``paused``.
@@ -348,13 +349,15 @@ def paused_schedule(
             f"DAG {dag.dag_id} has a dagrun_timeout, at which Airflow skips teardowns: the schedule of {name} would "
             "stay paused. Set execution_timeout of the tasks instead."
         )
-    changing = {"snapshot": snapshot.output, "wait_for_run": wait_for_run, **shared}
+    # default_args can contain another rule. as_teardown sets the rule of the restore task.
+    rule: dict[str, Any] = {"trigger_rule": "all_success"}
+    changing = {"snapshot": snapshot.output, "wait_for_run": wait_for_run, **shared, **rule}
     pause = SchedulePauseOperator(task_id=f"{name}_pause", **changing)
     restore = ScheduleRestoreOperator(task_id=f"{name}_restore", if_changed=if_changed, **changing)
     # Two setups: the teardown runs if the snapshot task has succeeded, regardless of the outcome of the pause task.
     restore.as_teardown(setups=[snapshot, pause])
     if fail_dag_run:
         # With on_failure_fail_dagrun, the teardown alone would determine the state of the DAG run.
-        restore >> EmptyOperator(task_id=f"{name}_is_restored")
+        restore >> EmptyOperator(task_id=f"{name}_is_restored", **rule)
     with restore:
         yield PausedSchedule(snapshot, pause, restore)

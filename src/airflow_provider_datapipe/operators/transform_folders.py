@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.flows import Flow
-    from airflow_provider_datapipe.resources.transform_bulk import BulkResult, ItemResult
+    from airflow_provider_datapipe.resources.transform_bulk import BulkResult
     from airflow_provider_datapipe.resources.transform_folder import DesiredTransform
     from airflow_provider_datapipe.runs.batch import Batch
 
@@ -66,6 +66,7 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
         from jinja2 import TemplateError
 
         from airflow_provider_datapipe.pipelines.transforms.files import desired_from_files, parse_files
+        from airflow_provider_datapipe.resources.sql_templates import with_own_line_ends
         from airflow_provider_datapipe.resources.template_values import choice
         from airflow_provider_datapipe.resources.transform_folder import read_folder
         from airflow_provider_datapipe.runs.targets import folder_of
@@ -76,9 +77,10 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
 
         def rendered(text: str, path: str) -> str:
             try:
-                return str(self._render(environment.from_string(text), context))
+                result = str(self._render(environment.from_string(text), context))
             except TemplateError as error:
                 raise ValueError(f"{path}: {error}") from error
+            return with_own_line_ends(text, result)
 
         return desired_from_files(
             parse_files(read_folder(self._place())),
@@ -156,7 +158,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         choice("on_partial_failure", self.on_partial_failure, ("fail", "succeed"))
         self._records, self._is_retry = earlier_task_state(context), is_retry(context)
         self._desired = self._read(context)
-        self._items: dict[str, ItemResult] = {}
+        self._note: dict[str, Any] = {}
         try:
             result: BulkResult = super().execute(context)
         except DatapipeError:
@@ -175,9 +177,9 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         )
         from airflow_provider_datapipe.runs.batch import Batch
 
-        if is_anything_changed(self._items):
-            complete_results(self._items, self._desired, None, publish=flag("publish", self.publish))
-            push_result(self, context, result_of_bulk(Batch(self.kind, note={"items": self._items}))[0])
+        if is_anything_changed(self._note):
+            complete_results(self._note, self._desired, publish=flag("publish", self.publish))
+            push_result(self, context, result_of_bulk(Batch(self.kind, note=self._note))[0])
 
     @property
     def _has_single_run(self) -> bool:
@@ -194,8 +196,8 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
             records=self._records,
             folder_path=folder_of(self.folder_path) or "",
             delete_orphans=flag("delete_orphans", self.delete_orphans),
-            results=self._items,
             resend=self._is_retry,
+            note=self._note,
         )
 
     def _after_runs(self, batch: Batch) -> Flow[None]:

@@ -132,8 +132,23 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         self.new_folder_path = new_folder_path
         self._declare_assets()
 
+    async def _create_batch(self) -> Batch:
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.targets import publication_target
+
+        if self.transform_name is None:
+            return await super()._create_batch()
+        finding = publication_target(self.transform_name, self.folder_path, self._overrides(), self._task_state)
+        return Batch(self.kind, queued=[await finding])
+
     def _target(self) -> Flow[RunTarget]:
-        from airflow_provider_datapipe.runs.targets import required, transform_target
+        from airflow_provider_datapipe.runs.targets import transform_target
+
+        return transform_target(self.transform_id, self.transform_name, self.folder_path, self._overrides())
+
+    def _overrides(self) -> dict[str, str]:
+        """Return the fields that the publication changes."""
+        from airflow_provider_datapipe.runs.targets import required
 
         if self.materialization not in (None, "view", "table"):
             raise ValueError(f"materialization must be 'view' or 'table', not {self.materialization!r}")
@@ -143,8 +158,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
             "folder_path": self.new_folder_path,
             "name": self.new_name,
         }
-        options = {key: required(key, value) for key, value in overrides.items() if value is not None}
-        return transform_target(self.transform_id, self.transform_name, self.folder_path, options)
+        return {key: required(key, value) for key, value in overrides.items() if value is not None}
 
     def _lineage_version(self) -> str | None:
         return self.version_id
@@ -270,9 +284,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
         :raises DatapipeError: if the service refuses a request or cannot be reached, or if the build fails.
         :raises ValueError: if a rendered argument is invalid.
         """
-        from airflow_provider_datapipe.runs.task_state import task_state_of
-
-        self._records, self._is_retry = task_state_of(context), is_retry(context)
+        self._is_retry = is_retry(context)
         result: DeployResult = super().execute(context)
         return result
 
@@ -289,7 +301,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
             cron_expression=self.cron_expression,
         )
         publish = flag("publish", self.publish)
-        return deploy(wanted, publish=publish, records=self._records, resend=self._is_retry)
+        return deploy(wanted, publish=publish, records=self._task_state, resend=self._is_retry)
 
     def _page_of_batch(self, batch: Batch) -> tuple[str, str | None]:
         return self.kind, batch.note["transform_id"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_datapipe.arguments import CheckedArguments, resolve_path
+from airflow_provider_datapipe.arguments import CheckedArguments, Duration, resolve_path, whole_seconds
 from airflow_provider_datapipe.links import MapLabel
 from airflow_provider_datapipe.operators.base import push_result
 from airflow_provider_datapipe.operators.change import is_retry
@@ -152,7 +152,8 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
     :param delete_orphans: delete resources that the file does not contain. Tables stay. (templated)
     :param environment: values for ``${NAME}`` in settings. They override the worker's environment. The rendered
         templates of the task show them, except values of connections and variables that Airflow masks. (templated)
-    :param wait_for_run: seconds to wait for the end of a run that blocks the change of a reverse ETL sync. (templated)
+    :param wait_for_run: duration of the wait for the end of a run that blocks the change of a reverse ETL sync.
+        (templated)
     """
 
     template_fields: Sequence[str] = (*_WorkspaceOperator.template_fields, "wait_for_run")
@@ -178,7 +179,7 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
         "reverse_etl_syncs.delete",
     )
 
-    def __init__(self, *, wait_for_run: int | str = 600, **kwargs: Any) -> None:
+    def __init__(self, *, wait_for_run: Duration = 600, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.wait_for_run = wait_for_run
 
@@ -187,10 +188,9 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
 
         from airflow_provider_datapipe.pipelines.plan import report_text
         from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, apply, exclusive_lock
-        from airflow_provider_datapipe.resources.template_values import number
         from airflow_provider_datapipe.runs.task_state import task_state_of
 
-        wait_for_run = number("wait_for_run", self.wait_for_run, least=0)
+        wait_for_run = whole_seconds("wait_for_run", self.wait_for_run)
         with exclusive_lock(Path(document.name), self.log.info):
             report = apply(
                 service,

@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.endpoints import (
     transforms,
 )
 from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, ServerError
-from airflow_provider_datapipe.flows import Flow, list_all, send
+from airflow_provider_datapipe.flows import Flow, list_all
 from airflow_provider_datapipe.pipelines.references import ReferenceCatalog
 from airflow_provider_datapipe.pipelines.snapshot import (
     ORCHESTRATION,
@@ -26,6 +26,7 @@ from airflow_provider_datapipe.pipelines.snapshot import (
     Snapshot,
     node_id,
 )
+from airflow_provider_datapipe.resources.transform_state import published_version
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_streams import EltStream
@@ -98,18 +99,11 @@ async def _read_substreams(builder: _SnapshotBuilder, versions: Iterable[Transfo
 
 
 async def _published_version(transform_id: str) -> TransformVersion | None:
-    """Return the published version, which is the newest one in most cases: request one version first."""
-    request = transforms.versions(transform_id, limit=1)
     try:
-        page = await send(request)
-        found = next((version for version in page.data if version.is_published), None)
-        if found is None and page.has_more:
-            older = await list_all(transforms.versions(transform_id))
-            found = next((version for version in older if version.is_published), None)
+        return await published_version(transform_id)
     except NotFoundError:
         # It was deleted meanwhile: the SQL that was read before is used.
         return None
-    return found
 
 
 class _SnapshotBuilder:

@@ -98,10 +98,12 @@ def _matching(graph: Graph, what: str, where: str) -> set[str]:
         raise SelectionError(f"{where}: {method}: is not a selection method. {hint}")
     if not pattern:
         raise SelectionError(f"{where}: {what!r} has no value after the colon.")
+    # Brackets are ordinary characters, unlike in patterns of a shell.
+    escaped = pattern.replace("[", "[[]")
     matching = {
         key
         for key, node in graph.nodes.items()
-        if any(fnmatchcase(name, pattern) for name in names(graph.snapshot, node))
+        if any(fnmatchcase(name, escaped) for name in names(graph.snapshot, node))
     }
     if not matching and not _is_pattern(pattern):
         _refuse_unknown(graph, method, pattern, where)
@@ -109,8 +111,7 @@ def _matching(graph: Graph, what: str, where: str) -> set[str]:
 
 
 def _is_pattern(text: str) -> bool:
-    # Only these characters have a special meaning.
-    return any(mark in text for mark in "*?[")
+    return any(mark in text for mark in "*?")
 
 
 def _refuse_unknown(graph: Graph, method: str, wanted: str, where: str) -> None:

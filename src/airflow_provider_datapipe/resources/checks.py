@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError, one_line
 
 #: Maximum length of a query in a message, in characters.
 _SHOWN = 300
+#: Arithmetic with more digits than the decimals of any service have, and without limits of the exponent.
+_EXACT = Context(prec=200, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
 class CheckFailedError(DatapipeError):
@@ -38,7 +41,7 @@ def check_truth(sql: str, row: dict[str, Any]) -> None:
         raise CheckFailedError(f"The check failed: {_values(row, false)} of {_short(sql)}")
 
 
-def check_value(sql: str, row: dict[str, Any], pass_value: Any, tolerance: float | None) -> None:
+def check_value(sql: str, row: dict[str, Any], pass_value: Any, tolerance: Decimal | None) -> None:
     """
     Check that all values of a row equal a value.
 
@@ -49,12 +52,11 @@ def check_value(sql: str, row: dict[str, Any], pass_value: Any, tolerance: float
     :raises CheckFailedError: if a value differs.
     """
     wanted = _number(str(pass_value))
-    if not isinstance(wanted, float):
+    if not isinstance(wanted, Decimal):
         wrong = [name for name, value in row.items() if str(value) != wanted]
         within = ""
     else:
-        margin = abs(wanted) * (tolerance or 0)
-        wrong = [name for name, value in row.items() if not _is_within(value, wanted - margin, wanted + margin)]
+        wrong = [name for name, value in row.items() if not _is_within(value, wanted, tolerance or Decimal())]
         within = f" within {tolerance:.1%}" if tolerance is not None else ""
     if wrong:
         raise CheckFailedError(
@@ -62,31 +64,31 @@ def check_value(sql: str, row: dict[str, Any], pass_value: Any, tolerance: float
         )
 
 
-def tolerance_of(value: Any) -> float | None:
+def tolerance_of(value: Any) -> Decimal | None:
     """
     Parse a tolerance.
 
-    :raises ValueError: if it is neither None nor a number of 0 or more.
+    :raises ValueError: if it is neither None nor a finite number of 0 or more.
     """
     read = _number(value)
-    if read is None or (isinstance(read, float) and read >= 0):
+    if read is None or (isinstance(read, Decimal) and read.is_finite() and read >= 0):
         return read
     raise ValueError(f"tolerance must be a number of 0 or more, such as 0.05, not {value!r}")
 
 
-def bound(field: str, value: Any) -> float | str:
+def bound(field: str, value: Any) -> Decimal | str:
     """
     Parse a threshold: a number, or the SQL of a query that returns a number.
 
     :raises ValueError: if it is neither.
     """
     read = _number(value)
-    if isinstance(read, float | str) and read != "":
+    if isinstance(read, Decimal | str) and read != "":
         return read
     raise ValueError(f"{field} must be a number or SQL, not {value!r}")
 
 
-def number_of(field: str, sql: str, row: dict[str, Any]) -> float:
+def number_of(field: str, sql: str, row: dict[str, Any]) -> Decimal:
     """
     Parse the first value of a row as a number.
 
@@ -94,12 +96,12 @@ def number_of(field: str, sql: str, row: dict[str, Any]) -> float:
     """
     value = next(iter(row.values()), None)
     read = _number(value)
-    if not isinstance(read, float):
+    if not isinstance(read, Decimal):
         raise CheckFailedError(f"The check failed: {field} is {value!r}, not a number: {_short(sql)}")
     return read
 
 
-def check_threshold(sql: str, value: float, least: float, most: float) -> None:
+def check_threshold(sql: str, value: Decimal, least: Decimal, most: Decimal) -> None:
     """
     Check that a number lies between two limits, inclusive.
 
@@ -110,18 +112,22 @@ def check_threshold(sql: str, value: float, least: float, most: float) -> None:
 
 
 def _number(value: Any) -> Any:
-    """Return a float if the value is a number or the text of a number. Other values are returned unchanged."""
-    if value is None:
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError):
+    """Return a Decimal if the value is a number or the text of a number. Return NaN and other values unchanged."""
+    # Python accepts underscores between digits, but services and SQL do not.
+    if "_" in (text := str(value)):
         return value
+    try:
+        read = Decimal(int(value)) if isinstance(value, bool) else Decimal(text)
+    except InvalidOperation:
+        return value
+    return value if read.is_nan() else read
 
 
-def _is_within(value: Any, least: float, most: float) -> bool:
+def _is_within(value: Any, wanted: Decimal, tolerance: Decimal) -> bool:
     read = _number(value)
-    return isinstance(read, float) and least <= read <= most
+    if not (isinstance(read, Decimal) and read.is_finite() and wanted.is_finite()):
+        return bool(read == wanted)
+    return _EXACT.subtract(read, wanted).copy_abs() <= _EXACT.multiply(wanted.copy_abs(), tolerance)
 
 
 def _values(row: dict[str, Any], names: list[str]) -> str:

@@ -123,13 +123,19 @@ async def delete(
     try:
         if connection_label is None:
             wanted = required("connection_id", connection_id)
+            found = await _by_id(wanted)
         else:
             found = await find_connection(required("connection_label", connection_label))
             wanted, label = found.id, found.label
         users = await _users(wanted)
         if if_used == "fail" and any(users.values()):
             raise ConnectionInUseError(f"Connection {label or wanted} is used by {_describe(users)}. {_IN_USE}")
-        await send(connections.delete(wanted))
+        try:
+            await send(connections.delete(wanted))
+        except NotFoundError:
+            # A listed connection existed a moment ago: the response to the first deletion request may have been lost.
+            if found is None:
+                raise
     except (NotFoundError, UnknownNameError):
         if if_missing == "fail":
             raise

@@ -31,6 +31,15 @@ class FieldChange:
     new: Any
 
 
+def same_json(one: Any, other: Any) -> bool:
+    """Return True if two JSON values are equal. Unlike in Python, true differs from 1, and false from 0."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
 @dataclass(slots=True)
 class Differences:
     """
@@ -53,7 +62,7 @@ class Differences:
 
     def compare(self, name: str, old: Any, new: Any) -> None:
         """Add a field if it differs."""
-        if old != new:
+        if not same_json(old, new):
             self.changes.append(FieldChange(name, old, new))
 
     def compare_schedule(self, name: str, shown: Schedule, new: str | None) -> None:
@@ -76,7 +85,7 @@ class Differences:
 
     def refuse(self, name: str, old: Any, new: Any, why: str) -> None:
         """Add a field that cannot be changed if it differs."""
-        if old != new:
+        if not same_json(old, new):
             self.changes.append(FieldChange(name, old, new))
             self.impossible.append(f"{name}: {why}")
 
@@ -84,6 +93,6 @@ class Differences:
         """Add the settings that differ, without their values."""
         before = old or {}
         for key in sorted(before.keys() | new.keys()):
-            if key not in before or key not in new or before[key] != new[key]:
+            if key not in before or key not in new or not same_json(before[key], new[key]):
                 masked = [MASK if key in each else None for each in (before, new)]
                 self.changes.append(FieldChange(f"settings.{key}", *masked))

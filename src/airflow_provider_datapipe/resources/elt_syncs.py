@@ -26,7 +26,7 @@ from airflow_provider_datapipe.resources.base import (
     or_none,
 )
 from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_compared, not_verified, schedule_of_sync
-from airflow_provider_datapipe.resources.differences import Differences
+from airflow_provider_datapipe.resources.differences import Differences, same_json
 from airflow_provider_datapipe.resources.elt_streams import stream_named
 from airflow_provider_datapipe.resources.template_values import flag, mapping, named
 from airflow_provider_datapipe.runs.names import find_elt_sync
@@ -134,11 +134,10 @@ async def update(
     before = await _sync(sync_id, destination_schema_name)
     after = await send(elt_syncs.update(before.id, **given))
     # A service may omit both fields: then report a change.
-    shown = {"sync_interval": after.sync_interval, "elt_settings": after.config}
-    changed = any(shown[field] is None for field in given) or (before.sync_interval, before.config) != (
-        after.sync_interval,
-        after.config,
+    shown, shown_before = (
+        {"sync_interval": each.sync_interval, "elt_settings": each.config} for each in (after, before)
     )
+    changed = any(shown[field] is None for field in given) or not same_json(shown_before, shown)
     is_hidden = "sync_interval" in given and schedule_of_sync(after) is UNKNOWN
     warnings = [not_verified(_SYNC_INTERVAL, _name(after))] if is_hidden else []
     return _changed(after, action="updated", changed=changed, warnings=warnings)

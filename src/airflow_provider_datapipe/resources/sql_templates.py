@@ -80,6 +80,16 @@ def keeps_references(environment: Environment) -> bool:
     return KeepReferences.identifier in environment.extensions
 
 
+def with_own_line_ends(source: str, result: str) -> str:
+    """
+    Return the source if its rendering differs from it in line ends only, otherwise the result.
+
+    Jinja replaces all line ends with those of Unix, also in quoted text, and omits the last one.
+    """
+    before, after = (text.replace("\r\n", "\n").replace("\r", "\n") for text in (source, result))
+    return source if after in (before, before.removesuffix("\n")) else result
+
+
 def protected(source: str, environment: Environment, known: frozenset[str]) -> str:
     """
     Return a template in which the service's references are escaped, so that Jinja renders them unchanged.

@@ -105,8 +105,8 @@ async def begin(
     records: TaskState,
     folder_path: str = "",
     delete_orphans: bool = False,
-    results: dict[str, ItemResult] | None = None,
     resend: bool = False,
+    note: dict[str, Any] | None = None,
 ) -> Batch:
     """
     Create new transforms, update the fields that differ, and leave the others unchanged.
@@ -118,8 +118,8 @@ async def begin(
     :param delete_orphans: if True, other transforms in that folder or below it are deleted after the deployment
         succeeded.
     :param resend: send schedules also if the service does not show them and nothing else differs.
-    :param results: receives the result of each transform as soon as it is known, for reports after an error.
-    :returns: a batch with the publications of transforms that do not read others, and notes for :func:`go_on`.
+    :param note: receives the results and the remaining steps as soon as they are known, for :func:`complete_results`.
+    :returns: a batch with the publications of transforms that do not read others, and ``note`` for :func:`go_on`.
     :raises CyclicTransformsError: if transforms read one another in a cycle. Nothing was changed.
     :raises NameLookupError: if an orchestration does not exist or is ambiguous. Nothing was changed.
     :raises DatapipeError: if the service cannot be reached, or does not accept the key.
@@ -131,7 +131,15 @@ async def begin(
     existing = await all_by_path()
     known = await orchestrations_of(desired)
     ids = {each.path: known.id_of(each.orchestration) for each in desired}
-    items: dict[str, ItemResult] = {} if results is None else results
+    orphans = orphans_of(desired, existing, folder_path) if delete_orphans else []
+    batch = Batch(KIND, note={} if note is None else note)
+    items: dict[str, ItemResult] = {}
+    # The readers of orphans are read before the first change, so that an error leaves everything unchanged.
+    batch.note |= {
+        "items": items,
+        "orphans": await in_order_of_deletion(orphans, desired, existing, raw, publish=publish),
+        "deletes": delete_orphans,
+    }
     missing = [each for each in desired if each.path not in existing]
     for first in range(0, len(missing), MOST_AT_ONCE):
         items |= await _create(missing[first : first + MOST_AT_ONCE])
@@ -162,11 +170,9 @@ async def begin(
         for each in desired
     }
     unknown = [path for path, each in settings.items() if each.is_unknown]
-    batch = Batch(KIND)
     building = {each.path for each in desired if publish and each.publish and due[each.path] is not Due.NOTHING}
     levels_to_build = [[path for path in level if path in building] for level in order]
-    orphans = orphans_of(desired, existing, folder_path) if delete_orphans else []
-    batch.note = {
+    batch.note |= {
         "items": {each.path: items[each.path] for each in desired},
         "reads": read,
         "due": due,
@@ -174,8 +180,6 @@ async def begin(
         "checks": {each.path: [asdict(check) for check in each.checks] for each in desired if each.checks},
         "settings": {path: asdict(each) for path, each in settings.items() if not each.is_empty and each.can_be_had},
         "warnings": [not_compared(CRON_EXPRESSION, unknown, SET_CRON)] if unknown else [],
-        "orphans": (await in_order_of_deletion(orphans, desired, existing, raw)) if orphans else [],
-        "deletes": delete_orphans,
     }
     await _queue_next(batch)
     return batch
@@ -222,29 +226,35 @@ def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
     )
 
 
-def is_anything_changed(items: Mapping[str, ItemResult]) -> bool:
-    """Return True if any definition was created or updated."""
-    return any(item["result"] in ("created", "updated") for item in items.values())
-
-
-def complete_results(
-    items: dict[str, ItemResult], desired: Sequence[DesiredTransform], batch: Batch | None, *, publish: bool
-) -> None:
+def is_anything_changed(note: Mapping[str, Any]) -> bool:
     """
-    Complete the results after an error has ended the deployment.
+    Return True if any definition was created or updated.
 
-    :param items: known results; modified in place.
+    :param note: the note of :func:`begin`.
+    """
+    return any(item["result"] in ("created", "updated") for item in note.get("items", {}).values())
+
+
+def complete_results(note: Mapping[str, Any], desired: Sequence[DesiredTransform], *, publish: bool) -> None:
+    """
+    Complete the results after an error has ended a deployment that has changed definitions.
+
+    Steps that are not known yet count as remaining.
+
+    :param note: the note of :func:`begin`; its results are modified in place.
     :param desired: the desired transforms.
-    :param batch: return value of :func:`begin`; None if the error ended that.
     :param publish: if True, the transforms whose own ``publish`` is True were to be built.
     """
-    note: dict[str, Any] = {} if batch is None else batch.note
+    items: dict[str, ItemResult] = note["items"]
+    due: Mapping[str, str] = note.get("due", {})
+    settings = note.get("settings", {each.path for each in desired if each.cron_expression or each.orchestration})
     for each in desired:
         item = items.setdefault(each.path, _item(None, "unchanged"))
-        is_due = publish and each.publish and note.get("due", {}).get(each.path) != Due.NOTHING
-        if item["result"] not in _BAD and (item["id"] is None or is_due or each.path in note.get("settings", {})):
-            _skip(item, "the deployment was aborted")
-    for orphan in note.get("orphans", []):
+        is_due = publish and each.publish and due.get(each.path) != Due.NOTHING
+        if item["result"] not in _BAD and (item["id"] is None or is_due or each.path in settings):
+            undone = "not published" if is_due else "its schedule or orchestration was not set"
+            _skip(item, "the deployment was aborted", undone)
+    for orphan in note["orphans"]:
         item = items.setdefault(orphan["key"], _item(orphan["id"], "unchanged"))
         _skip(item, "not deleted: the deployment was aborted")
 
@@ -401,9 +411,9 @@ def _item(transform_id: str | None, result: str, error: str | None = None) -> It
     return ItemResult(id=transform_id, result=result, published=False, error=error)
 
 
-def _skip(item: ItemResult, why: str) -> None:
-    done = {"created": "created, but not published: ", "updated": "updated, but not published: "}
-    item["error"] = done.get(item["result"], "") + why
+def _skip(item: ItemResult, why: str, undone: str = "not published") -> None:
+    done = f"{item['result']}, but {undone}: " if item["result"] in ("created", "updated") else ""
+    item["error"] = done + why
     item["result"] = "skipped"
 
 

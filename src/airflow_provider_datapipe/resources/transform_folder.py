@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NoReturn
 
 from airflow_provider_datapipe.api.errors import InvalidInputError
 from airflow_provider_datapipe.api.models.formats.sql_references import replace_tags, tags, without_end
@@ -90,29 +92,50 @@ def read_folder(folder: Path) -> dict[str, str]:
 
     Files and folders whose names begin with a dot are ignored.
 
-    :raises ValueError: if it is not a folder, contains no SQL file, or contains a link that leads out of it. The
-        contents are shown and sent, so write access to this folder must not give read access to other files.
+    :raises ValueError: if it is not a folder, contains no SQL file, or contains a link that leads out of it or to no
+        file. The contents are shown and sent, so write access to this folder must not give read access to other files.
+    :raises OSError: if a file or a subfolder cannot be read.
     """
     if not folder.is_dir():
         raise ValueError(f"folder: {str(folder)!r} is not a folder")
-    _refuse_links(folder)
-    files = sorted(
-        file for file in folder.rglob(f"*{SUFFIX}") if file.is_file() and not _is_hidden(file.relative_to(folder))
-    )
+    paths = _paths_below(folder)
+    _refuse_links(folder, paths)
+    files = [path for path in paths if path.name.endswith(SUFFIX) and path.is_file()]
     if not files:
         raise ValueError(f"folder: there is no {SUFFIX} file in {str(folder)!r}")
     return {file.relative_to(folder).as_posix(): _text_of(file) for file in files}
 
 
-def _refuse_links(folder: Path) -> None:
-    """Raise if there is a link to a folder, which would not be followed, or to a file outside the folder."""
+def _paths_below(folder: Path) -> list[Path]:
+    """
+    Return the paths of all files and folders below a folder, except hidden ones.
+
+    :raises OSError: if a folder cannot be read. Its transforms would otherwise count as orphans.
+    """
+    paths: list[Path] = []
+    for place, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths += [Path(place, name) for name in (*folders, *files) if not name.startswith(".")]
+    return sorted(paths)
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
+
+
+def _refuse_links(folder: Path, paths: Iterable[Path]) -> None:
+    """Raise if there is a link to a folder, which would not be followed, to a missing file, or out of the folder."""
     root = folder.resolve()
-    for path in sorted(folder.rglob("*")):
-        if not path.is_symlink() or _is_hidden(path.relative_to(folder)):
+    for path in paths:
+        if not path.is_symlink():
             continue
         if path.is_dir():
             raise ValueError(f"folder: {str(path)!r} is a link to a folder: replace it with the files")
-        if path.name.endswith(SUFFIX) and path.is_file() and not path.resolve().is_relative_to(root):
+        if not path.name.endswith(SUFFIX):
+            continue
+        if not path.is_file():
+            raise ValueError(f"folder: {str(path)!r} is a link to a missing file: restore the file or remove the link")
+        if not path.resolve().is_relative_to(root):
             raise ValueError(f"folder: {str(path)!r} is a link that leads out of the folder: replace it with the file")
 
 
@@ -122,10 +145,6 @@ def _text_of(file: Path) -> str:
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"folder: {str(file)!r} is not valid UTF-8 from byte {error.start}") from None
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 def desired_transforms(
@@ -169,11 +188,18 @@ def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -
     :return: paths of the transforms that each transform reads, by path, in the order of its SQL.
     """
     transform_of = tag_resolver(desired, raw_tags)
-    found: dict[str, list[str]] = {}
-    for each in desired:
-        paths = (transform_of(tag) for tag in tags(each.sql_template))
-        found[each.path] = [path for path in dict.fromkeys(paths) if path is not None]
-    return found
+    return {each.path: read_by(each.sql_template, transform_of) for each in desired}
+
+
+def read_by(sql: str, transform_of: Callable[[str], str | None]) -> list[str]:
+    """
+    Return the paths of the transforms that SQL reads, in the order of the SQL.
+
+    :param sql: the SQL.
+    :param transform_of: return value of :func:`tag_resolver`.
+    """
+    paths = (transform_of(tag) for tag in tags(sql))
+    return [path for path in dict.fromkeys(paths) if path is not None]
 
 
 def tag_resolver(desired: Iterable[DesiredTransform], raw_tags: Collection[str] = ()) -> Callable[[str], str | None]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.api.models.transforms import Transform, TransformStatus
-from airflow_provider_datapipe.flows import list_all
+from airflow_provider_datapipe.api.models.transforms import Transform, TransformStatus, TransformVersion
+from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.resources.comparable import UNKNOWN, Schedule
 from airflow_provider_datapipe.resources.transform_folder import Attachment, DesiredTransform, levels, path_of
 from airflow_provider_datapipe.resources.transforms import NO_SCHEDULE, schedule_change
@@ -33,6 +33,21 @@ async def all_by_path() -> dict[str, list[Transform]]:
     for each in listed.values():
         existing.setdefault(path_in_service(each), []).append(each)
     return existing
+
+
+async def published_version(transform_id: str) -> TransformVersion | None:
+    """
+    Return the published version of a transform, None if there is none.
+
+    :raises NotFoundError: the transform does not exist.
+    """
+    # In most cases, it is the newest one: request one version first.
+    newest = await send(transforms.versions(transform_id, limit=1))
+    found = next((version for version in newest.data if version.is_published), None)
+    if found is None and newest.has_more:
+        older = await list_all(transforms.versions(transform_id))
+        found = next((version for version in older if version.is_published), None)
+    return found
 
 
 def is_within(transform: Transform, folder_path: str) -> bool:

@@ -79,7 +79,12 @@ class Batch:
 
     def has_room_for(self, active: int) -> bool:
         """Return True if a queued run may be started in addition to a number of active runs."""
-        return bool(self.queued) and (self.at_a_time is None or active < self.at_a_time)
+        return bool(self.queued) and (self.at_a_time is None or active + self.lost < self.at_a_time)
+
+    @property
+    def lost(self) -> int:
+        """Number of runs that may be active, although the wait for them has ended."""
+        return sum(end.reason is WaitOutcomeReason.LOST_CONTACT for end in self.ended)
 
     @property
     def is_over(self) -> bool:

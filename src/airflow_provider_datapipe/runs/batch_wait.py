@@ -80,8 +80,14 @@ class BatchWait:
         # The batch lists ended runs as active until write_back() is called.
         return not self._targets or self._batch.has_room_for(len(self._targets))
 
-    def take(self, run_wait: RunWait, end: WaitOutcome) -> list[RunWait]:
-        """Process the outcome of the wait for one run. Return the other waits that end because of it."""
+    def take(self, run_wait: RunWait, end: WaitOutcome, *, is_reachable: bool = False) -> list[RunWait]:
+        """
+        Process the outcome of the wait for one run. Return the other waits that end because of it.
+
+        :param run_wait: the wait.
+        :param end: its outcome.
+        :param is_reachable: True if the service answers other requests, so that a loss of contact concerns one run.
+        """
         if run_wait not in self._targets:
             return []
         batch, blocked = self._batch, self._targets.pop(run_wait)
@@ -90,15 +96,14 @@ class BatchWait:
         if blocked is None:
             batch.ended.append(end)
         elif is_failed:
-            reference = RunRef.to(batch.kind, blocked)
-            detail = f"the wait for the run before it, {end.reference.run_id}, failed ({end.reason})"
-            batch.ended.append(WaitOutcome(WaitOutcomeReason.NOT_STARTED, reference, Outcome.FAILED, detail=detail))
+            batch.ended.append(_not_started(RunRef.to(batch.kind, blocked), end))
         else:
             # The blocking run has ended, with any outcome.
             batch.queued.insert(0, blocked)
-        if not is_failed:
+        only_this_run = end.reason is WaitOutcomeReason.LOST_CONTACT and is_reachable
+        if not is_failed or (only_this_run and (batch.at_a_time is None or batch.lost < batch.at_a_time)):
             return []
-        # The service cannot be reached or the deadline has passed: do not start further runs.
+        # Do not start further runs: the service does not answer, the deadline has passed, or lost runs take all places.
         others = {run_wait: target for run_wait, target in self._targets.items() if target}
         reason = f"the wait for another run failed ({end.reason})"
         batch.mark_not_started([*batch.queued, *others.values()], reason)
@@ -142,6 +147,20 @@ class BatchWait:
         batch.poll_after = max([asked_until, *(run_wait.poll_after or 0.0 for run_wait in self._targets)]) or None
 
 
+def _not_started(reference: RunRef, end: WaitOutcome) -> WaitOutcome:
+    """
+    Return the outcome of a run that was not started, because the wait for another run failed.
+
+    :param reference: the run that was not started.
+    :param end: outcome of the wait for the other run.
+    """
+    other = f"run {end.reference.run_id}" if end.reference.run_id else "the scheduled run"
+    detail = f"{other} has to end first, but did not end in time"
+    if end.reason is WaitOutcomeReason.LOST_CONTACT:
+        detail = f"{other} has to end first, but contact with the service was lost {end.detail}"
+    return WaitOutcome(WaitOutcomeReason.NOT_STARTED, reference, Outcome.SCHEDULED, detail=detail, cause=end.reason)
+
+
 async def wait_for_some(
     batch: Batch,
     policy: WaitPolicy,
@@ -176,7 +195,7 @@ async def wait_for_some(
         elif not ends:
             await sleep(max(min(schedule.wake_at(clock()), until) - clock(), _SHORTEST_PAUSE))
         for run_wait, end in ends:
-            for other in wait.take(run_wait, end):
+            for other in wait.take(run_wait, end, is_reachable=schedule.backoff.error is None):
                 schedule.discard(other)
         if report is not None and (line := wait.contact_line(schedule.backoff.lost, clock())):
             report(*line)

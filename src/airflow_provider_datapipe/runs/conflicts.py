@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum, StrEnum, auto
 from typing import Any
 
@@ -34,7 +35,9 @@ from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import Kind
 from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.run_history import RunRecord
 from airflow_provider_datapipe.runs.task_state import KnownRuns
+from airflow_provider_datapipe.runs.wait import SCHEDULE_LIMIT
 
 #: The longest pause between two requests that the service refuses, in seconds.
 _LONGEST_PAUSE = 30.0
@@ -135,11 +138,14 @@ class ConflictResolver:
         """
         Raise if an active run is visible and ``if_running`` does not allow to start another run now.
 
+        Neither a load whose last slice finished too long ago nor a run that is planned for later counts. If one of them
+        prevents another run, the service refuses the request.
+
         :param newest: the newest runs.
         :raises: see :meth:`resolve`.
         """
         active = self._kind.find_active(self._target, newest)
-        if active is not None:
+        if active is not None and not self._is_abandoned(RunRecord.of(active)) and not self._is_planned(active):
             self._apply_policy(Conflict(BlockingRunState.ACTIVE, active))
 
     async def resolve(self, baseline: KnownRuns, error: ConflictError, *, may_have_started: bool) -> RunState | None:
@@ -218,6 +224,16 @@ class ConflictResolver:
             return Conflict(BlockingRunState.ACTIVE, state)
         was_over = baseline.was_over(state, self._service_time())
         return Conflict(BlockingRunState.STALE if was_over else BlockingRunState.FINISHED, state)
+
+    def _is_abandoned(self, run: RunRecord) -> bool:
+        """Return True for a slice after which the next run of its load should have appeared."""
+        is_old = run.finished is not None and self._service_time() > run.finished.timestamp() + SCHEDULE_LIMIT
+        return run.is_slice and is_old
+
+    def _is_planned(self, state: RunState) -> bool:
+        """Return True for a run that is scheduled for a later time than a requested run."""
+        due = state.result["started_at"] if state.outcome is Outcome.SCHEDULED and state.result else None
+        return due is not None and datetime.fromisoformat(due).timestamp() > self._service_time() + SCHEDULE_LIMIT
 
     def _apply_policy(self, conflict: Conflict) -> RunState | None:
         """Return the run to attach to, or None to request another run. Raise as in :meth:`resolve`."""

@@ -12,7 +12,8 @@ from airflow_provider_datapipe.runs.models import RunResult, RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError, near_matches, streams_of
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.results import build_run_result, exception_for
-from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
+from airflow_provider_datapipe.runs.task_state import TaskState, task_state_key
+from airflow_provider_datapipe.runs.wait import WaitOutcome
 
 
 class SyncResult(TypedDict):
@@ -31,24 +32,29 @@ class SyncResult(TypedDict):
     streams: dict[str, RunResult]
 
 
-async def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> list[RunTarget]:
+async def targets_of_sync(
+    sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any], task_state: TaskState
+) -> list[RunTarget]:
     """
-    Return the streams of an enabled sync.
+    Return the streams of a sync, which is enabled, or whose runs were all started by an earlier try.
 
     :param sync_id: ID of the sync.
     :param chosen: names or IDs of the streams; None for all.
     :param options: options of each run.
+    :param task_state: stored state of earlier tries of the task.
     :raises NotFoundError: if the sync does not exist.
-    :raises RunError: if the sync is disabled, has no streams, or ``chosen`` is empty.
+    :raises RunError: if the sync is disabled and a new run is necessary, if it has no streams, or ``chosen`` is empty.
     :raises UnknownNameError: if the sync has no stream with one of the names.
     """
     sync = await send(elt_syncs.get(sync_id))
-    if not sync.enabled:
+    targets = await streams_of_sync(sync_id, chosen, options)
+    # With on_kill="disable", an earlier try has disabled the sync. Its runs continue.
+    if not sync.enabled and not all(task_state.get(task_state_key("elt_stream", target)) for target in targets):
         raise RunConflictError(
             f"ELT sync {sync_id} is disabled, so its streams can't be run. Enable it in the service, or with "
             f"elt_syncs.enable({sync_id!r}), then run this task again."
         )
-    return await streams_of_sync(sync_id, chosen, options)
+    return targets
 
 
 async def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> list[RunTarget]:
@@ -101,11 +107,11 @@ def result_of_sync(sync_id: str, ends: Sequence[WaitOutcome]) -> SyncResult:
 
 def error_of_sync(sync_id: str, ends: Sequence[WaitOutcome]) -> RunError | None:
     """Return one error for all failed streams, None if no stream failed."""
-    errors = [(end, error) for end in ends if (error := exception_for(end))]
+    errors = [error for end in ends if (error := exception_for(end))]
     if not errors:
         return None
-    details = "\n".join(str(error) for _, error in errors).replace("\n", "\n  ")
+    details = "\n".join(map(str, errors)).replace("\n", "\n  ")
     message = f"ELT sync {sync_id}: {len(errors)} of {len(ends)} streams failed:\n  {details}"
-    # Class of the error: a failed run comes first, then other errors of started runs, then runs that did not start.
-    kinds = [type(error) for end, error in errors if end.reason is not WaitOutcomeReason.NOT_STARTED] or [RunError]
+    # Class of the error: a failed run comes first, then the other errors of waits, then runs that did not start.
+    kinds = [type(error) for error in errors if type(error) is not RunError] or [RunError]
     return (RunFailedError if any(issubclass(kind, RunFailedError) for kind in kinds) else kinds[0])(message)

@@ -25,6 +25,11 @@ from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 
 #: The most failed records in a message.
 QUOTED_RECORDS = 3
+#: Error of a run that was not started because the wait for another run ended for this reason.
+_ERRORS_OF_CAUSES: dict[WaitOutcomeReason | None, type[RunError]] = {
+    WaitOutcomeReason.TIMEOUT: RunTimeoutError,
+    WaitOutcomeReason.LOST_CONTACT: LostContactError,
+}
 _MAY_BE_ACTIVE = "The run may still be active: check it in the service before this task runs again."
 
 
@@ -155,7 +160,7 @@ def _unfinished(end: WaitOutcome, what: str, run: str) -> RunError:
             f"{what}: the service no longer knows the run.{run}\nIt returned {detail}.\nCheck that the run was not "
             "deleted in the service, and that the connection belongs to the right account."
         )
-    return RunFailedError(f"{what}: the service did not start a run: {detail}.")
+    return _ERRORS_OF_CAUSES.get(end.cause, RunError)(f"{what}: the service did not start a run: {detail}.")
 
 
 def _reason(result: RunResult) -> str:

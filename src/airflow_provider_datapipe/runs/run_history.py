@@ -15,7 +15,7 @@ from typing import Any
 
 from airflow_provider_datapipe.api.models.common import Page, known_time
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
-from airflow_provider_datapipe.api.paging import LARGEST_PAGE, Cursors
+from airflow_provider_datapipe.api.paging import LARGEST_PAGE, SeenPages
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.kinds import Kind
@@ -209,7 +209,7 @@ class _PageIterator:
         self._kind = kind
         self._reference = RunRef.to(kind.name, target, attached=True)
         self._following: Request[Page[Any]] | None = request
-        self._cursors = Cursors()
+        self._seen_pages = SeenPages()
         #: Runs of all pages that were read, in the order of the list.
         self.seen: list[RunRecord] = []
         #: Runs of the last page.
@@ -230,7 +230,7 @@ class _PageIterator:
         self.seen += self.page
         # Further pages are large, and the client retries them, so that one lost response does not discard the others.
         wider = replace(request.with_query(limit=LARGEST_PAGE), once=False)
-        self._following = self._cursors.after(wider, answer)
+        self._following = self._seen_pages.after(wider, answer)
 
 
 async def newest_back_to(kind: Kind, target: RunTarget, rule: RunFilter) -> list[RunRecord]:

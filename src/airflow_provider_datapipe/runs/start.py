@@ -149,6 +149,10 @@ class _Start:
     async def run(self) -> RunState:
         stored = self._task_state.get(self._key)
         record = StartRecord.from_dict(stored) if stored else None
+        if record is not None and record.options not in (None, self._target.options):
+            # The task was changed and cleared: a run without a full refresh, for example, is not its run.
+            log.info("The options of %s have changed: the run of an earlier try is not used.", self._target.name)
+            record = None
         if record is not None:
             state = await self._resume(record)
             if state is not None and _can_continue(state, self._policy):
@@ -162,7 +166,7 @@ class _Start:
         newest = await self._newest()
         if record is None:
             now = self._now()
-            record = StartRecord(self._kind.baseline(self._target, newest, now), now)
+            record = StartRecord(self._kind.baseline(self._target, newest, now), now, options=self._target.options)
         self._listed = newest
         try:
             await self._prepare(newest)

@@ -12,12 +12,17 @@ from airflow_provider_datapipe.api.errors import RateLimitError, ServerError, Tr
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import (
+    UnknownNameError,
     find_connection,
     find_elt_sync,
     find_orchestration,
     find_stream,
     find_transform,
 )
+from airflow_provider_datapipe.runs.task_state import TaskState
+
+#: Key of the task state with the ID of a transform that is published under another name or in another folder.
+_PUBLISHED = "datapipe.publication"
 
 
 def parse_rendered(value: Any) -> Any:
@@ -115,6 +120,36 @@ async def orchestration_target(orchestration_id: str | None, orchestration_name:
         return await by_id("orchestration_id", orchestration_id)
     found = await find_orchestration(required("orchestration_name", orchestration_name))
     return RunTarget(found.id, found.name)
+
+
+async def publication_target(
+    transform_name: str, folder_path: str | None, options: dict[str, Any], task_state: TaskState
+) -> RunTarget:
+    """
+    Find a transform to publish by its name. If it gets another name or folder, later tries find it as well.
+
+    Before the publication, the task stores the ID of the transform. The new name does not identify the transform,
+    because another one can have had it before.
+
+    :param transform_name: name of the transform before the publication.
+    :param folder_path: folder of the name before the publication; None to search all folders.
+    :param options: overrides of the publication.
+    :param task_state: stored state of earlier tries of the task.
+    :raises NameLookupError: if the name is unknown or ambiguous, and no earlier try has found the transform.
+    """
+    finding = transform_target(None, transform_name, folder_path, options)
+    if not {"name", "folder_path"} & options.keys():
+        return await finding
+    given = [transform_name, folder_path]
+    try:
+        target = await finding
+    except UnknownNameError:
+        stored = task_state.get(_PUBLISHED)
+        if stored is None or stored["given"] != given:
+            raise
+        return RunTarget(stored["transform_id"], transform_name, options)
+    task_state.set(_PUBLISHED, {"given": given, "transform_id": target.resource_id})
+    return target
 
 
 async def transform_target(

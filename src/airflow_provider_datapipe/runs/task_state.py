@@ -274,11 +274,13 @@ class StartRecord:
     :param baseline: runs known before the first request.
     :param intended_at: time of the last request by the service's clock, in seconds since the epoch.
     :param reference: the run; None as long as it is not known.
+    :param options: options of the requested run; None if not known.
     """
 
     baseline: KnownRuns
     intended_at: float
     reference: RunRef | None = None
+    options: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -289,7 +291,10 @@ class StartRecord:
         """Return the record that :meth:`as_dict` serialized."""
         reference = data["reference"]
         return cls(
-            KnownRuns(**data["baseline"]), data["intended_at"], RunRef.from_dict(reference) if reference else None
+            KnownRuns(**data["baseline"]),
+            data["intended_at"],
+            RunRef.from_dict(reference) if reference else None,
+            data.get("options"),
         )
 
 

@@ -19,6 +19,8 @@ from airflow_provider_datapipe.runs.poll_interval import RunDurations, next_poll
 from airflow_provider_datapipe.runs.serialization import JsonData
 from airflow_provider_datapipe.runs.worker_wait import DENSE_SECONDS, is_short
 
+#: Seconds in which a requested run, or the next slice of a load, has to appear.
+SCHEDULE_LIMIT = 7200.0
 _NO_HISTORY = RunDurations()
 #: Seconds after the deadline in which a run still gets its last poll.
 _GRACE = 10.0
@@ -49,7 +51,7 @@ class WaitPolicy(JsonData):
     poll_interval: float | None = None
     deadline: float | None = None
     contact_limit: float = 1800.0
-    schedule_limit: float = 7200.0
+    schedule_limit: float = SCHEDULE_LIMIT
     fastest: float = 1.0
     slowest: float = 60.0
     first_interval: float | None = None
@@ -91,6 +93,7 @@ class WaitOutcome:
     :param result: result of the run, None if it never appeared.
     :param detail: further details for messages.
     :param records: some of the records that failed: ``record_id`` and ``error`` of each.
+    :param cause: reason for which the wait for another run ended, if a run was not started because of it.
     """
 
     reason: WaitOutcomeReason
@@ -99,6 +102,7 @@ class WaitOutcome:
     result: RunResult | None = None
     detail: str | None = None
     records: list[dict[str, str]] = field(default_factory=list)
+    cause: WaitOutcomeReason | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -107,14 +111,16 @@ class WaitOutcome:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> WaitOutcome:
         """Return the instance that :meth:`as_dict` serialized."""
+        # A trigger of an earlier version stores neither records nor a cause.
+        cause = data.get("cause")
         return cls(
             WaitOutcomeReason(data["reason"]),
             RunRef.from_dict(data["reference"]),
             Outcome(data["outcome"]),
             data["result"],
             data["detail"],
-            # A trigger of an earlier version does not store them.
             data.get("records", []),
+            None if cause is None else WaitOutcomeReason(cause),
         )
 
 
@@ -221,7 +227,8 @@ class RunWait:
         :param longest: the most seconds until the poll, unless the interval is fixed.
         """
         interval = self._interval(now)
-        self.due = now + (interval if self._policy.poll_interval is not None else min(interval, longest))
+        delay = interval if self._policy.poll_interval is not None else min(interval, longest)
+        self.due = self._until_deadline(now + delay)
 
     def postpone(self, until: float) -> None:
         """
@@ -233,9 +240,7 @@ class RunWait:
             return
         self._not_before = until
         self._refusal = "The service asked for a pause before the wait was resumed."
-        self.due = min(until, self.lost_at)
-        if self._policy.deadline is not None:
-            self.due = min(self.due, self._policy.deadline)
+        self.due = self._until_deadline(min(until, self.lost_at))
 
     def silence(self, now: float) -> float:
         """Return the seconds since the last answer if polls have failed or are overdue, otherwise 0."""
@@ -364,10 +369,12 @@ class RunWait:
         deadline = self._policy.deadline
         if deadline is not None and now >= deadline:
             return self._end(WaitOutcomeReason.TIMEOUT)
-        self.due = now + delay
-        if deadline is not None:
-            self.due = min(self.due, deadline)
+        self.due = self._until_deadline(now + delay)
         return None
+
+    def _until_deadline(self, due: float) -> float:
+        """Return the time of a poll, at most the deadline."""
+        return due if self._policy.deadline is None else min(due, self._policy.deadline)
 
     def _not_scheduled(self, waited: float) -> WaitOutcome:
         return self._end(WaitOutcomeReason.NOT_SCHEDULED, f"for {waited:.0f} s")

@@ -19,7 +19,7 @@ from airflow_provider_datapipe.arguments import (
     seconds,
 )
 from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, MapLabel, address_of, show_link
-from airflow_provider_datapipe.operators.base import DEFERRABLE, deadline_of
+from airflow_provider_datapipe.operators.base import DEFERRABLE, SENSOR_TIMEOUT, deadline_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,13 +53,14 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         an active run decides as the operators do, and other sensors defer at once.
     :param start_from_trigger: start in the triggerer, so that the task needs a worker only at the end (Airflow 3.3 or
         later). Not available for mapped tasks and for values from other tasks, which Airflow does not pass to triggers.
+    :param poke_interval: time between two polls.
+    :param timeout: time limit of the wait. The default is Airflow's ``[sensors] default_timeout``.
     """
 
     template_fields: Sequence[str] = ("datapipe_conn_id",)
     operator_extra_links = (DatapipeLink(),)
     ui_color = "#d7efe9"
 
-    inherited_durations = ("poke_interval", "timeout")
     #: Name of the condition.
     condition: ClassVar[str]
     #: Arguments of subclasses, which are the fields of the condition.
@@ -74,9 +75,11 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         deferrable: bool = DEFERRABLE,
         defer_after: Duration | None = None,
         start_from_trigger: bool = False,
+        poke_interval: Duration = 60,
+        timeout: Duration = SENSOR_TIMEOUT,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(poke_interval=seconds(poke_interval), timeout=seconds(timeout), **kwargs)
         self.datapipe_conn_id = datapipe_conn_id
         # Without a scheduler, as under dag.test(), Airflow does not start tasks from their triggers: defer instead.
         self.deferrable = deferrable or start_from_trigger
@@ -158,7 +161,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         if not self.deferrable:
             return self._poke_in_worker(context)
         deadline = deadline_of(self, context, self.timeout)
-        with self._applying_never_fail():
+        with self._applying_skip_flags():
             done = self._poke_before_deferral(context, deadline)
         if isinstance(done, PokeReturnValue):
             return done.xcom_value
@@ -179,7 +182,9 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         from airflow_provider_datapipe.runs.errors import LostContactError
 
         status = event.get("status")
-        with self._applying_never_fail():
+        with self._applying_skip_flags():
+            # A trigger of an earlier version does not send the fields.
+            self._condition_and_backoff(event.get("fields"))
             if status == "success":
                 check = Check.from_dict(event["check"])
                 with contextlib.closing(self._hook()) as hook:
@@ -246,13 +251,13 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
             return 0.0
 
     def _poke_in_worker(self, context: Context) -> Any:
-        from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException
+        from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, AirflowTaskTimeout
 
         try:
             return super().execute(context)
-        except AirflowSensorTimeout as error:
-            # Airflow does not apply never_fail to its own timeout.
-            if self.never_fail:
+        except (AirflowSensorTimeout, AirflowTaskTimeout) as error:
+            # Airflow ignores never_fail for its own timeout, and both flags for execution_timeout between two pokes.
+            if self.soft_fail or self.never_fail:
                 raise AirflowSkipException(str(error)) from None
             raise
 
@@ -299,13 +304,17 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         own = {name: getattr(self, name) for name in self.declared_arguments}
         return {**self.condition_constants, **{name: value for name, value in own.items() if value is not None}}
 
-    def _condition_and_backoff(self) -> tuple[Condition, SensorBackoff]:
-        """Return the condition and the backoff, which are created once."""
+    def _condition_and_backoff(self, fields: dict[str, Any] | None = None) -> tuple[Condition, SensorBackoff]:
+        """
+        Return the condition and the backoff, which are created once.
+
+        :param fields: fields of the condition after earlier polls; None for those of the arguments.
+        """
         from airflow_provider_datapipe.runs.conditions.registry import condition_of
         from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
 
         if self._poll_state is None:
-            condition = condition_of(self.condition, _as_json(self._fields()))
+            condition = condition_of(self.condition, fields or _as_json(self._fields()))
             self._poll_state = (condition, SensorBackoff(time.time(), polled_before=self._is_rescheduled))
         return self._poll_state
 
@@ -385,17 +394,18 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         raise error
 
     @contextlib.contextmanager
-    def _applying_never_fail(self) -> Iterator[None]:
-        """Apply ``never_fail`` while deferred, as Airflow does while poking."""
-        from airflow.providers.common.compat.sdk import AirflowSkipException
-
-        from airflow_provider_datapipe.api.errors import DatapipeError
+    def _applying_skip_flags(self) -> Iterator[None]:
+        """Apply ``never_fail`` to any error, and ``soft_fail`` to AirflowTaskTimeout, as Airflow does while poking."""
+        from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
         try:
             yield
-        except DatapipeError as error:
-            if self.never_fail:
-                raise AirflowSkipException(str(error)) from None
+        except AirflowSkipException:
+            raise
+        except (Exception, AirflowTaskTimeout) as error:
+            # AirflowTaskTimeout and TaskDeferred are no subclasses of Exception.
+            if self.never_fail or (self.soft_fail and isinstance(error, AirflowTaskTimeout)):
+                raise AirflowSkipException(str(error)) from error
             raise
 
     @property

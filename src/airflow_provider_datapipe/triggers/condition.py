@@ -14,7 +14,7 @@ from airflow_provider_datapipe.triggers.run import error_event, hold_event, seri
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.errors import DatapipeError
-    from airflow_provider_datapipe.runs.conditions.base import Check
+    from airflow_provider_datapipe.runs.conditions.base import Check, Condition
     from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
     from airflow_provider_datapipe.runs.models import RunRef
     from airflow_provider_datapipe.runs.polling.run_poller import RunPoller
@@ -110,13 +110,17 @@ class DatapipeConditionTrigger(BaseTrigger):
     async def _wait(self) -> dict[str, Any]:
         await load(*_NEEDED)
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+        from airflow_provider_datapipe.runs.conditions.registry import condition_of
         from airflow_provider_datapipe.runs.polling.run_poller import shared_run_poller
 
         try:
+            condition = condition_of(self.condition, self.fields)
             async with shared_run_poller(
                 self.datapipe_conn_id, DatapipeHook(self.datapipe_conn_id).aget_settings
             ) as poller:
-                return await self._poll_until_met(poller)
+                event = await self._poll_until_met(poller, condition)
+                # With newest=True, the fields contain the run that the condition has selected.
+                return event | {"fields": condition.fields}
         except Exception as error:  # noqa: BLE001 - any error of a secrets backend: nothing was polled
             return error_event(self.datapipe_conn_id, error)
 
@@ -128,15 +132,13 @@ class DatapipeConditionTrigger(BaseTrigger):
         if line := backoff.contact_line(error, time.time()):
             self._report_line(*line)
 
-    async def _poll_until_met(self, poller: RunPoller) -> dict[str, Any]:
+    async def _poll_until_met(self, poller: RunPoller, condition: Condition) -> dict[str, Any]:
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.runs.conditions.registry import condition_of
         from airflow_provider_datapipe.runs.conditions.sensor_backoff import SensorBackoff
         from airflow_provider_datapipe.runs.errors import LostContactError
 
         # A deadline shows that a worker has polled before it deferred.
         backoff = SensorBackoff(time.time(), polled_before=self.deadline is not None, lost_since=self.lost_since)
-        condition = condition_of(self.condition, self.fields)
         description, before = "no answer so far", None
         if self.poll_after is not None:
             await self._sleep(self.poll_after - time.time())
@@ -181,7 +183,7 @@ class DatapipeConditionTrigger(BaseTrigger):
             pause = min(pause, self.deadline - time.time())
         await asyncio.sleep(max(pause, 0))
 
-    async def _poll_once(self, poller: RunPoller, condition: Any) -> Check:
+    async def _poll_once(self, poller: RunPoller, condition: Condition) -> Check:
         """
         Poll once.
 
@@ -193,11 +195,10 @@ class DatapipeConditionTrigger(BaseTrigger):
         if left is not None and left <= 0:
             raise TimeoutError
         async with asyncio.timeout(left):
-            checked: Check = await run_async(condition.check(time.time()), poller.send, asyncio.sleep)
-        return checked
+            return await run_async(condition.check(time.time()), poller.send, asyncio.sleep)
 
     async def _wait_for(
-        self, poller: RunPoller, condition: Any, reference: RunRef, description: str
+        self, poller: RunPoller, condition: Condition, reference: RunRef, description: str
     ) -> dict[str, Any] | None:
         """Wait for the end of a run. Return the event to send, None to check the condition again."""
         from airflow_provider_datapipe.runs.batch import Batch

@@ -51,6 +51,7 @@ class _EventTrigger(BaseEventTrigger):
         if unknown := sorted(set(outcomes) - OUTCOMES):
             raise ValueError(f"outcomes must be of {', '.join(sorted(OUTCOMES))}, not {', '.join(unknown)}")
         check_range("poll_interval", poll_interval)
+        _check_not_empty(datapipe_conn_id=datapipe_conn_id)
         self.datapipe_conn_id = datapipe_conn_id
         # Sorted, because Airflow identifies triggers by their arguments.
         self.outcomes = sorted(set(outcomes))
@@ -63,10 +64,6 @@ class _EventTrigger(BaseEventTrigger):
         """Return the key of the watched resource in the event source."""
         key: str = getattr(self, self._argument)
         return key
-
-    def _resource_id(self) -> str | None:
-        """Return the ID of the watched resource, None for all resources."""
-        return self._key()
 
     def _options(self) -> dict[str, Any]:
         """Return further options of the event source."""
@@ -140,7 +137,7 @@ class _EventTrigger(BaseEventTrigger):
         return Subscriber(
             self._source,
             self._key(),
-            Subscription(self._resource_id(), cursor, self._options()),
+            Subscription(cursor, self._options()),
             outcomes=self.outcomes,
             poll_interval=self.poll_interval,
             store=store.set if store else None,
@@ -160,6 +157,17 @@ class _EventTrigger(BaseEventTrigger):
                 await asyncio.sleep(backoff_delay(failures, first=_FIRST_PAUSE, longest=_LONGEST_PAUSE))
             else:
                 return cursor
+
+
+def _check_not_empty(**given: str | None) -> None:
+    """
+    Check the IDs of a trigger. None is allowed.
+
+    :raises ValueError: if an ID is empty: without it, a trigger would watch other resources, or none.
+    """
+    for name, value in given.items():
+        if value is not None and not value.strip():
+            raise ValueError(f"{name} is empty: set an ID, or omit it")
 
 
 def _number(value: float) -> float:
@@ -225,14 +233,15 @@ class EltStreamRunEventTrigger(_EventTrigger):
         poll_interval: Duration = 30,
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
-        if not (stream_id or sync_id):
+        if stream_id is None and sync_id is None:
             raise ValueError("stream_id or sync_id is needed")
+        _check_not_empty(stream_id=stream_id, sync_id=sync_id)
         self.stream_id = stream_id
         self.sync_id = sync_id
 
     @property
     def _source(self) -> str:  # type: ignore[override]  # here it depends on the arguments
-        return "elt_sync" if self.sync_id else "elt_stream"
+        return "elt_stream" if self.sync_id is None else "elt_sync"
 
     def _key(self) -> str:
         return self.sync_id or self.stream_id or ""
@@ -254,7 +263,6 @@ class OrchestrationRunEventTrigger(_EventTrigger):
     :param poll_interval: time between two polls, as a duration.
     """
 
-    _source = "orchestration"
     _argument = "orchestration_id"
 
     @checked
@@ -267,13 +275,15 @@ class OrchestrationRunEventTrigger(_EventTrigger):
         poll_interval: Duration = 30,
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
+        _check_not_empty(orchestration_id=orchestration_id)
         self.orchestration_id = orchestration_id
 
-    def _key(self) -> str:
-        return "all"
+    @property
+    def _source(self) -> str:  # type: ignore[override]  # here it depends on the arguments
+        return "all_orchestrations" if self.orchestration_id is None else "orchestration"
 
-    def _resource_id(self) -> str | None:
-        return self.orchestration_id
+    def _key(self) -> str:
+        return "all" if self.orchestration_id is None else self.orchestration_id
 
 
 class ReverseEtlRunEventTrigger(_EventTrigger):
@@ -299,6 +309,7 @@ class ReverseEtlRunEventTrigger(_EventTrigger):
         poll_interval: Duration = 30,
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
+        _check_not_empty(reverse_etl_sync_id=reverse_etl_sync_id)
         self.reverse_etl_sync_id = reverse_etl_sync_id
 
 
@@ -328,6 +339,7 @@ class TransformMaterializationEventTrigger(_EventTrigger):
         poll_interval: Duration = 30,
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
+        _check_not_empty(transform_id=transform_id)
         self.transform_id = transform_id
 
 
@@ -356,6 +368,7 @@ class FailedRecordsEventTrigger(_EventTrigger):
         poll_interval: Duration = 60,
     ) -> None:
         super().__init__(datapipe_conn_id, ("partial",), poll_interval)
+        _check_not_empty(reverse_etl_sync_id=reverse_etl_sync_id)
         if threshold < 1:
             raise ValueError("threshold: must be at least 1")
         self.reverse_etl_sync_id = reverse_etl_sync_id

@@ -104,8 +104,11 @@ def parquet(opener: Opener, name: str) -> Generator[Record]:
                 for row in _rows(batch, name, number + 1):
                     number += 1
                     yield _record(f"row {number} of {name}", row)
-        except pa.ArrowException as error:
-            kind = type(error).__name__
+        except (pa.ArrowException, OSError) as error:
+            # pyarrow raises a plain OSError for damaged data. Errors of the storage have a number or a subclass.
+            if isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None):
+                raise
+            kind = "damaged data" if isinstance(error, OSError) else type(error).__name__
             raise RecordError(f"{name} cannot be read as Parquet after row {number} ({kind}).") from None
 
 
@@ -118,7 +121,8 @@ def _rows(batch: Any, name: str, first: int) -> Iterator[dict[str, Any]]:
         # Convert row by row, so that the rows before the invalid one can be sent.
         for number in range(batch.num_rows):
             yield {
-                column: _value(values.slice(number, 1), f"row {first + number} of {name}: {column}")
+                # Not a slice, because a cast of a slice converts the values of all rows.
+                column: _value(values.take([number]), f"row {first + number} of {name}: {column}")
                 for column, values in zip(names, batch.columns, strict=True)
             }
     else:
@@ -126,11 +130,28 @@ def _rows(batch: Any, name: str, first: int) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: Any) -> list[Any]:
-    if str(column.type) == "time64[ns]":
-        # Raise for values finer than microseconds, which Python would truncate silently.
-        column = column.cast("time64[us]")
-    values: list[Any] = column.to_pylist()
+    # Raise for values finer than microseconds, which Python would truncate silently, or read only with pandas.
+    coarser = _in_microseconds(column.type)
+    values: list[Any] = (column if coarser == column.type else column.cast(coarser)).to_pylist()
     return values
+
+
+def _in_microseconds(kind: Any) -> Any:
+    """Return a type of Parquet with microseconds instead of nanoseconds, also in nested types."""
+    import pyarrow as pa
+
+    if getattr(kind, "unit", None) == "ns" and not pa.types.is_duration(kind):
+        return pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us", kind.tz)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_in_microseconds(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_in_microseconds(kind.key_type), _in_microseconds(kind.item_type))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        item = kind.value_field.with_type(_in_microseconds(kind.value_type))
+        if pa.types.is_large_list(kind):
+            return pa.large_list(item)
+        return pa.list_(item, kind.list_size if pa.types.is_fixed_size_list(kind) else -1)
+    return kind
 
 
 def _value(column: Any, place: str) -> Any:

@@ -33,6 +33,7 @@ _NAMES = {
     "orchestration": "orchestrations",
     "elt_sync": "ELT syncs",
     "elt_stream": "ELT streams",
+    "custom_report": "custom reports",
     "transform": "transforms",
     "reverse_etl_sync": "reverse ETL syncs",
 }
@@ -108,7 +109,7 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
         home.make_scratch()
         with _opened(home) as context:
             if seed_file is not None:
-                exported = export_seed(context.store)
+                exported = export_seed(context)
                 try:
                     with seed_file.open("x", encoding="utf-8") as file:
                         file.write(exported.text)
@@ -127,6 +128,8 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
                         "Exported as drafts, because their references must be loaded first:"
                         f" {exported.drafts} published transforms"
                     )
+                if exported.left_out:
+                    done.append(f"Left out, because their sources were deleted: {exported.left_out} reverse ETL syncs")
             if tables_folder is not None:
                 files = tables.export(context.warehouse, tables_folder, table_format)
                 done.append(f"Tables: {len(files)} files in {tables_folder}")

@@ -50,6 +50,25 @@ def elements(text: str) -> list[str]:
     return found
 
 
+def members(text: str) -> dict[str, str]:
+    """
+    Return the members of an object by key, each with its original spelling: the key, the colon and the value.
+
+    :param text: An object, as JSON.
+    """
+    found, decoder = {}, json.JSONDecoder()
+    position = _after_space(text, text.index("{") + 1)
+    while text[position] != "}":
+        key, end = decoder.raw_decode(text, position)
+        colon = _after_space(text, end)
+        _, end = decoder.raw_decode(text, _after_space(text, colon + 1))
+        found[key] = text[position:end]
+        position = _after_space(text, end)
+        if text[position] == ",":
+            position = _after_space(text, position + 1)
+    return found
+
+
 def one_line(text: str) -> str:
     """Return JSON without line breaks. Outside strings they have no meaning, and inside they are not allowed."""
     return text.strip(" \t\n\r").replace("\n", " ").replace("\r", " ")

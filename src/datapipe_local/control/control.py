@@ -119,11 +119,18 @@ class Control:
                 if arrival.seq is not None:
                     self.journal.fault(arrival.seq, None)
 
-    def behave(self, behaviour: RunBehaviour) -> None:
+    def replace_run_overrides(self, behaviour: RunBehaviour) -> None:
         """Replace all run overrides, and release the runs that wait for polls."""
         with self._context.store.transaction():
             self.run_overrides.replace(behaviour)
             self.polls.release_all()
+
+    def change_run_overrides(self, changes: RunBehaviour) -> None:
+        """Change some run overrides, and release the runs of the given resources that wait for polls."""
+        with self._context.store.transaction():
+            self.run_overrides.change(changes)
+            for resource_id in changes.resources:
+                self.polls.release(resource_id)
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """Return the rows of a query over the warehouse."""
@@ -155,6 +162,7 @@ class Control:
 
         :param keep_seed: Apply all stored seeds again; otherwise nothing is left.
         :raises BusyError: a job could not be interrupted, because a destination does not respond.
+        :raises BadRequestError: a seed can no longer be applied; nothing is changed.
         """
         stopped = self._engine.stop()
         self._context.warehouse.resume()
@@ -164,6 +172,8 @@ class Control:
             with self._context.publishing, self._context.store.transaction():
                 reset_service(self._context, keep_seed=keep_seed)
                 self.journal.clear()
+        except SetupError as error:
+            raise InvalidSeedError(error) from error
         finally:
             self.time.reload()
             self._engine.start()

@@ -122,7 +122,8 @@ def _segments(pattern: str) -> list[str]:
 
 
 def _meets(wanted: str, segment: str) -> bool:
-    return bool(_PARAMETER.fullmatch(segment)) or matches(wanted, segment)
+    # A parameter of a route is never empty, as it would be in a path with a trailing slash.
+    return bool(wanted) if _PARAMETER.fullmatch(segment) else matches(wanted, segment)
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # The first poll after the last awaited one shows the advanced run. A run that does not advance blocks no client.
 _SECONDS_TO_ADVANCE = 10.0
 _SECONDS_BETWEEN_POLLS = 0.005
+_OWNERS = {"jobs": "subject_id", "orchestration_runs": "orchestration_id"}
 _RELEASE = {
     "jobs": "UPDATE jobs SET due_at = ? WHERE due_at > ?",
     "orchestration_runs": "UPDATE orchestration_runs SET due_at = ? WHERE started_at IS NULL AND due_at > ?",
@@ -79,6 +80,13 @@ class PollDrivenClock:
         with self._context.store.transaction():
             for statement in _RELEASE.values():
                 self._database.run(statement, *self._now_and_far())
+        self._context.wake.set()
+
+    def release(self, resource_id: str) -> None:
+        """Release the runs of a resource that wait for polls."""
+        with self._context.store.transaction():
+            for table, statement in _RELEASE.items():
+                self._database.run(f"{statement} AND {_OWNERS[table]} = ?", *self._now_and_far(), resource_id)
         self._context.wake.set()
 
     def _waiting_runs(self, resource_id: str) -> list[_WaitingRun]:

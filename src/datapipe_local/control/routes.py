@@ -80,14 +80,21 @@ def get_runs(control: CurrentControl) -> dict[str, Any]:
 @router.put("/runs")
 def put_runs(control: CurrentControl, behaviour: RunBehaviour) -> dict[str, Any]:
     """Replace the run overrides."""
-    control.behave(behaviour)
+    control.replace_run_overrides(behaviour)
+    return get_runs(control)
+
+
+@router.patch("/runs")
+def patch_runs(control: CurrentControl, changes: RunBehaviour) -> dict[str, Any]:
+    """Change the run overrides of the given resources."""
+    control.change_run_overrides(changes)
     return get_runs(control)
 
 
 @router.delete("/runs", status_code=NO_CONTENT)
 def delete_runs(control: CurrentControl) -> Response:
     """Delete the run overrides; the seed applies again."""
-    control.behave(RunBehaviour())
+    control.replace_run_overrides(RunBehaviour())
     return no_content()
 
 

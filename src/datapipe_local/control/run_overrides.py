@@ -9,7 +9,7 @@ from datapipe_local.control.models import RunBehaviour
 from datapipe_local.services.run_overrides import NORMAL, Outcome, RunOverrides
 
 if TYPE_CHECKING:
-    from datapipe_local.control.models import ForcedOutcome
+    from datapipe_local.control.models import ForcedOutcome, ResourceRuns
     from datapipe_local.storage.records import Json
     from datapipe_local.storage.store import Store
 
@@ -99,25 +99,24 @@ class StoredRunOverrides(RunOverrides):
             self._database.run("DELETE FROM control_outcomes WHERE taken_by IS NULL")
             self._database.run("DELETE FROM control_vanished")
             for resource_id, wanted in behaviour.resources.items():
-                kinds = [kind for kind in _RESOURCES if getattr(self._store, kind).get(resource_id) is not None]
-                if not kinds:
-                    raise BadRequestError(
-                        f"resources: {resource_id[:100]!r} is not the ID of a resource with runs: give the ID of a"
-                        " stream, a transform, an orchestration or a reverse ETL sync."
-                    )
-                if any(outcome.chunks for outcome in wanted.outcomes) and kinds != ["elt_streams"]:
-                    raise BadRequestError(f"resources.{resource_id}: only ELT streams are loaded in chunks.")
-                self._database.run_many(
-                    "INSERT INTO control_outcomes (resource_id, error, is_slice) VALUES (?, ?, ?)",
-                    [(resource_id, *row) for outcome in wanted.outcomes for row in _rows(outcome)],
-                )
-                if wanted.vanish:
-                    for table, owner in _RUNS.items():
-                        self._database.run(
-                            f"INSERT OR IGNORE INTO control_vanished (run_id) SELECT id FROM {table} WHERE {owner} = ?",  # noqa: S608 - the names above
-                            resource_id,
-                        )
+                self._add(resource_id, wanted)
             self._store.set(_SETTING, behaviour.model_dump(exclude_unset=True))
+
+    def change(self, changes: RunBehaviour) -> None:
+        """
+        Replace all overrides of each given resource, and the given overrides for all resources; None removes one.
+
+        :raises BadRequestError: as for :meth:`replace`.
+        """
+        with self._store.transaction():
+            for resource_id, wanted in changes.resources.items():
+                self._remove(resource_id)
+                self._add(resource_id, wanted)
+            known: Json = self._store.setting(_SETTING, {})
+            given = changes.model_dump(exclude_unset=True)
+            resources = {**known.get("resources", {}), **given.get("resources", {})}
+            changed = {**known, **given, "resources": resources}
+            self._store.set(_SETTING, {name: value for name, value in changed.items() if value is not None})
 
     def as_json(self) -> dict[str, Any]:
         """Return the overrides, and the number of remaining outcomes of each resource."""
@@ -126,6 +125,36 @@ class StoredRunOverrides(RunOverrides):
         )
         behaviour: Json = self._store.setting(_SETTING, {})
         return {**behaviour, "outcomes_left": {row["resource_id"]: row["n"] for row in left}}
+
+    def _add(self, resource_id: str, wanted: ResourceRuns) -> None:
+        """Add the outcomes of a resource, and hide its runs if they must vanish."""
+        kinds = [kind for kind in _RESOURCES if getattr(self._store, kind).get(resource_id) is not None]
+        if not kinds:
+            raise BadRequestError(
+                f"resources: {resource_id[:100]!r} is not the ID of a resource with runs: give the ID of a"
+                " stream, a transform, an orchestration or a reverse ETL sync."
+            )
+        if any(outcome.chunks for outcome in wanted.outcomes) and kinds != ["elt_streams"]:
+            raise BadRequestError(f"resources.{resource_id}: only ELT streams are loaded in chunks.")
+        self._database.run_many(
+            "INSERT INTO control_outcomes (resource_id, error, is_slice) VALUES (?, ?, ?)",
+            [(resource_id, *row) for outcome in wanted.outcomes for row in _rows(outcome)],
+        )
+        if wanted.vanish:
+            for table, owner in _RUNS.items():
+                self._database.run(
+                    f"INSERT OR IGNORE INTO control_vanished (run_id) SELECT id FROM {table} WHERE {owner} = ?",  # noqa: S608 - the names above
+                    resource_id,
+                )
+
+    def _remove(self, resource_id: str) -> None:
+        """Remove the remaining outcomes of a resource, and show its runs again."""
+        self._database.run("DELETE FROM control_outcomes WHERE taken_by IS NULL AND resource_id = ?", resource_id)
+        for table, owner in _RUNS.items():
+            self._database.run(
+                f"DELETE FROM control_vanished WHERE run_id IN (SELECT id FROM {table} WHERE {owner} = ?)",  # noqa: S608 - the names above
+                resource_id,
+            )
 
 
 def _rows(outcome: ForcedOutcome) -> list[tuple[str | None, bool]]:

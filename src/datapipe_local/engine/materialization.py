@@ -9,6 +9,7 @@ from airflow_provider_datapipe.api.models.transforms import Materialization, Mat
 from datapipe_local.common.errors import BadRequestError, NotFoundError, RunError
 from datapipe_local.services import jobs, transform_publication, transforms
 from datapipe_local.services.references import place_of
+from datapipe_local.storage.clock import later
 from datapipe_local.warehouse.statements import WarehouseStorageError
 from datapipe_local.warehouse.warehouse import Unfinished, WarehouseError
 
@@ -42,13 +43,15 @@ class Materializer:
             if not jobs.is_pending(self._context, job):
                 return
             transform = transforms.get(self._context, job.subject_id)
+            work_at = self._context.clock.now()
             if transform.materialization == Materialization.TABLE:
+                work_at = later(work_at, self._context.minimum_duration_of(transform.id))
                 self._context.store.transforms.update(
                     transform.id,
                     materialization_status=MaterializationStatus.RUNNING,
                     materialization_error=None,
                 )
-            self._context.store.database.run("UPDATE jobs SET begun = 1 WHERE seq = ?", job.seq)
+            jobs.begin(self._context, job, None, work_at)
 
     def work(self, job: Job, stop: Stop) -> Built:
         """
@@ -110,7 +113,7 @@ class Materializer:
             with self._context.publishing:
                 # Check under the lock: the transform may have been published again.
                 if transforms.get(self._context, job.subject_id).publication == transform.publication:
-                    self._create_view(transform)
+                    transform_publication.recreate_view(self._context, transform)
                 return Built(transform.publication)
         except (WarehouseError, BadRequestError, NotFoundError) as error:
             stop.check()
@@ -124,8 +127,3 @@ class Materializer:
         query = transform_publication.published_query(self._context, transform)
         place = place_of(transform.folder_path, transform.name)
         return self._context.warehouse.build(place, query, transform.publication)
-
-    def _create_view(self, transform: Transform) -> None:
-        query = transform_publication.published_query(self._context, transform)
-        place = place_of(transform.folder_path, transform.name)
-        self._context.warehouse.create_view(place, query, instead_of=transforms.place_in_warehouse(transform))

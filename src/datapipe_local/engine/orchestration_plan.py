@@ -82,10 +82,8 @@ class _Lineage:
     def __init__(self, context: Context) -> None:
         database = context.store.database
         self._owners: dict[str, Subject] = {}
-        for row in database.rows(
-            "SELECT s.id, y.destination_schema_name, s.name FROM elt_streams s JOIN elt_syncs y ON y.id = s.elt_sync_id"
-        ):
-            self._own(f"raw.{row['destination_schema_name']}.{row['name']}", (JobKind.ELT_STREAM_RUN, row["id"]))
+        for table in references.stream_tables(context):
+            self._own(table.tag, (JobKind.ELT_STREAM_RUN, table.stream_id))
         self._templates: dict[Subject, str] = {}
         for row in database.rows(
             "SELECT t.id, t.object_tag, t.folder_path, t.name, v.sql_template FROM transforms t"  # noqa: S608 - fixed names

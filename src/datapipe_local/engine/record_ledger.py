@@ -37,7 +37,8 @@ class Ledger:
     def __init__(self, context: Context, sync: ReverseEtlSync, run_id: str) -> None:
         self._store = context.store
         self._sync_id = sync.id
-        self._mode = OperationName(sync.operation["mode"])
+        #: True if accepted records are never sent again, also if they change.
+        self.only_inserts = sync.operation["mode"] == OperationName.INSERT
         self._run_id = run_id
 
     def due(self, batch: Sequence[Candidate]) -> list[Candidate]:
@@ -57,7 +58,7 @@ class Ledger:
         for candidate in batch:
             before = known.get(candidate.record.record_id)
             if before is not None and before["state"] in (RecordState.SYNCED, RecordState.FAILED):
-                only_new = self._mode == OperationName.INSERT and before["state"] == RecordState.SYNCED
+                only_new = self.only_inserts and before["state"] == RecordState.SYNCED
                 if only_new or before["digest"] == candidate.digest:
                     continue
             # Different keys can have the same record ID, such as NaN and null.
@@ -165,9 +166,6 @@ class Ledger:
 
     def mark_uncertain(self, records: Sequence[Record]) -> None:
         """Mark records as unknown at the destination, so that they are sent or deleted again."""
-        if self._mode == OperationName.INSERT:
-            # Records that were inserted are never sent again.
-            return
         self._store.database.run_many(
             "INSERT INTO reverse_etl_records (sync_id, record_id, state, digest, identity, present, run_id)"
             " VALUES (?, ?, ?, ?, ?, TRUE, '') ON CONFLICT (sync_id, record_id) DO UPDATE SET digest = excluded.digest,"

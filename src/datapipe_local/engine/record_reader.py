@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local.connectors.destinations.base import Record
+from datapipe_local.connectors.destinations.base import Record, key_value
 from datapipe_local.warehouse.json_values import json_value
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def candidate(mappings: Sequence[Json], row: Sequence[Any]) -> Candidate:
     :param row: The values of the mapped columns.
     """
     values = [_exact(value) if isinstance(value, Decimal) else json_value(value) for value in row]
-    properties = {mapping["destination_property_id"]: value for mapping, value in zip(mappings, values, strict=True)}
+    properties = {
+        mapping["destination_property_id"]: key_value(value) if mapping.get("primary_key") else value
+        for mapping, value in zip(mappings, values, strict=True)
+    }
     digest = digest_of(properties)
     keys = [mapping for mapping in mappings if mapping.get("primary_key")]
     identity = {mapping["destination_property_id"]: properties[mapping["destination_property_id"]] for mapping in keys}

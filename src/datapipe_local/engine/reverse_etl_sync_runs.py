@@ -155,7 +155,9 @@ class RecordSender:
         left = delivery.destination.unanswered()
         if left is None:
             return
-        if left.of_failed_run and not _is_source_unchanged(left, candidates()):
+        # A new request could insert the records twice: only the stored one shows whether they were inserted.
+        is_repeated = not left.of_failed_run or delivery.ledger.only_inserts
+        if not is_repeated and not _is_source_unchanged(left, candidates()):
             # The source has changed: the records must not be sent as they were.
             delivery.ledger.mark_uncertain(left.records)
         elif left.is_deletion:

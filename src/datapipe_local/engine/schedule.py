@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 #: Setting of the seed: start scheduled runs.
 SETTING = "schedules"
-#: Cron has a resolution of minutes: a run that is at most this late still starts, also after a restart. A later one is
-#: skipped.
+#: Cron has a resolution of minutes: a run that is at most this late still starts, also after a restart. Earlier ones
+#: are skipped.
 _SECONDS_OF_GRACE = 60.0
 # Some expressions never match, such as one for the 30th of February.
 _NEVER = "9999-12-31T23:59:59.999Z"
@@ -101,6 +101,7 @@ class Schedule:
     def _fire_due(self, now: Timestamp) -> None:
         database, following = self._context.store.database, _Following(now)
         missed_before = later(now, -_SECONDS_OF_GRACE)
+        recent = _Following(missed_before)
         for row in database.rows("SELECT * FROM schedules WHERE due_at <= ? ORDER BY due_at, kind, subject_id", now):
             scheduled = Scheduled(row["kind"], row["subject_id"], row["cron_expression"])
             database.run(
@@ -109,10 +110,13 @@ class Schedule:
                 scheduled.kind,
                 scheduled.subject_id,
             )
-            if row["due_at"] < missed_before:
-                log.info("Missed: %s of %s at %s", scheduled.kind, scheduled.subject_id, row["due_at"])
-                continue
-            obstacle = schedules.start(self._context, scheduled, row["due_at"])
+            due_at = row["due_at"]
+            if due_at < missed_before:
+                log.info("Missed: %s of %s at %s", scheduled.kind, scheduled.subject_id, due_at)
+                due_at = recent.of(scheduled.cron_expression)
+                if due_at > now:
+                    continue
+            obstacle = schedules.start(self._context, scheduled, due_at)
             if obstacle is not None:
                 log.info("Skipped: %s of %s: %s", scheduled.kind, scheduled.subject_id, obstacle)
 

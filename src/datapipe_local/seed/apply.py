@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from airflow_provider_datapipe.api.models.transforms import Materialization
+from datapipe_local.common.base_model import Strict
 from datapipe_local.common.errors import NotFoundError, ServiceError
 from datapipe_local.common.names import snake_case
 from datapipe_local.connectors.destinations import DESTINATIONS
@@ -20,12 +21,14 @@ from datapipe_local.seed.models import Seed
 from datapipe_local.services import (
     connections,
     custom_reports,
+    elt_stream_sources,
     elt_streams,
     elt_syncs,
     orchestrations,
     reverse_etl_definitions,
     transform_drafts,
     transform_publication,
+    transform_repair,
     transform_triggers,
     version_control,
 )
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_datapipe.api.models.formats.yaml_reader import Location
-    from datapipe_local.common.base_model import Strict
     from datapipe_local.seed import models
     from datapipe_local.seed.document import Source
     from datapipe_local.services.context import Context
@@ -51,10 +53,18 @@ _FOLDER = "path"
 _SEEDS = "seeds"
 
 
+class _NoFields(Strict):
+    """Fields of the source of a stream that reads a custom report: none."""
+
+
 def stored_seeds(store: Store) -> list[GivenDocument]:
     """Return all stored seeds, in the order in which they were first applied."""
     seeds: dict[str, Any] = store.setting(_SEEDS, {})
     return [GivenDocument(seed["content"], Path(seed["folder"]), name) for name, seed in seeds.items()]
+
+
+def _sync_id(entry: models.EltSync) -> str:
+    return entry.id or derived_id("elt_sync", entry.destination_schema_name)
 
 
 class Seeding:
@@ -84,31 +94,44 @@ class Seeding:
 
         :raises SetupError: the seed is invalid.
         """
+        with self._context.publishing:
+            try:
+                with self._context.store.transaction():
+                    self.put_entries()
+            except Exception:
+                # The transaction of the store does not include the views of its transforms.
+                transform_repair.repair(self._context)
+                raise
+
+    def put_entries(self) -> None:
+        """
+        Create or update the entries, in a transaction of the caller.
+
+        :raises SetupError: the seed is invalid.
+        """
         store, seed = self._context.store, self._seed
-        with self._context.publishing, store.transaction():
-            if seed.runs is not None:
-                for name, value in seed.runs.model_dump().items():
-                    store.set(name, value)
-            if seed.limits is not None:
-                for name, value in seed.limits.model_dump().items():
-                    store.set(name, value)
-            if seed.responses is not None:
-                store.set(OLDER_DESCRIPTION, seed.responses.older_description)
-            if seed.transforms_managed_by_version_control is not None:
-                store.set(version_control.SETTING, seed.transforms_managed_by_version_control)
-            for index, connection in enumerate(seed.connections):
-                self._connection(connection, ("connections", index))
-            for index, orchestration in enumerate(seed.orchestrations):
-                self._orchestration(orchestration, ("orchestrations", index))
-            for index, sync in enumerate(seed.elt_syncs):
-                self._elt_sync(sync, ("elt_syncs", index))
-            for index, report in enumerate(seed.custom_reports):
-                self._custom_report(report, ("custom_reports", index))
-            for index, transform in enumerate(seed.transforms):
-                self._transform(transform, ("transforms", index))
-            for index, reverse in enumerate(seed.reverse_etl_syncs):
-                self._reverse_etl_sync(reverse, ("reverse_etl_syncs", index))
-            self._keep()
+        if seed.runs is not None:
+            for name, value in seed.runs.model_dump().items():
+                store.set(name, value)
+        if seed.limits is not None:
+            for name, value in seed.limits.model_dump().items():
+                store.set(name, value)
+        if seed.responses is not None:
+            store.set(OLDER_DESCRIPTION, seed.responses.older_description)
+        if seed.transforms_managed_by_version_control is not None:
+            store.set(version_control.SETTING, seed.transforms_managed_by_version_control)
+        for index, connection in enumerate(seed.connections):
+            self._connection(connection, ("connections", index))
+        for index, orchestration in enumerate(seed.orchestrations):
+            self._orchestration(orchestration, ("orchestrations", index))
+        for index, sync in enumerate(seed.elt_syncs):
+            self._elt_sync(sync, ("elt_syncs", index))
+        self._custom_reports()
+        for index, transform in enumerate(seed.transforms):
+            self._transform(transform, ("transforms", index))
+        for index, reverse in enumerate(seed.reverse_etl_syncs):
+            self._reverse_etl_sync(reverse, ("reverse_etl_syncs", index))
+        self._keep()
 
     def _keep(self) -> None:
         """Store the seed, so that it can be applied again after a reset."""
@@ -149,7 +172,7 @@ class Seeding:
         )
 
     def _elt_sync(self, entry: models.EltSync, location: Location) -> None:
-        sync_id = entry.id or derived_id("elt_sync", entry.destination_schema_name)
+        sync_id = _sync_id(entry)
         own = {"id", "source_streams"}
         self._put(
             "elt_sync",
@@ -166,19 +189,45 @@ class Seeding:
         source = SOURCES[connection.integration_id]
         for index, stream in enumerate(entry.source_streams):
             place = (*location, "source_streams", index)
-            origin = self._validated(source.origin, stream.model_extra or {}, place)
-            self._put(
-                "elt_stream",
-                stream.id or derived_id("elt_stream", sync_id, stream.name),
-                place,
-                elt_streams.put,
-                {
-                    "elt_sync_id": sync_id,
-                    "name": stream.name,
-                    "origin": origin.model_dump(exclude_none=True),
-                    "options": stream.model_dump(include=set(type(stream).model_fields) - {"id", "name"}),
-                },
-            )
+            if stream.custom_report_id is None:
+                origin = self._validated(source.origin, stream.model_extra or {}, place)
+                stream_id = stream.id or derived_id("elt_stream", sync_id, stream.name)
+                self._elt_stream(stream, stream_id, place, sync_id, origin.model_dump(exclude_none=True))
+
+    def _streams_of_reports(self, entry: models.EltSync, location: Location) -> None:
+        for index, stream in enumerate(entry.source_streams):
+            report_id, place = stream.custom_report_id, (*location, "source_streams", index)
+            if report_id is None:
+                continue
+            self._validated(_NoFields, stream.model_extra or {}, place)
+            report = self._context.store.custom_reports.get(report_id)
+            if report is None and ("custom_report", report_id) in self._entries:
+                # A client deleted the sync with its report after the seed was applied: they stay deleted.
+                continue
+            if report is None or report.elt_sync_id != _sync_id(entry):
+                raise self._document.error(
+                    (*place, "custom_report_id"), f"the sync has no custom report with the id {report_id[:100]!r}"
+                )
+            if report.source_stream_name != stream.name:
+                raise self._document.error(
+                    (*place, "name"), f"the stream of this custom report is {report.source_stream_name!r}"
+                )
+            stream_id = stream.id or derived_id("elt_stream", report_id)
+            origin = elt_stream_sources.report_origin(report_id)
+            self._elt_stream(stream, stream_id, place, report.elt_sync_id, origin)
+
+    def _elt_stream(
+        self, entry: models.SourceStream, stream_id: str, location: Location, sync_id: str, origin: dict[str, Any]
+    ) -> None:
+        options = entry.model_dump(include=set(type(entry).model_fields) - {"id", "name", "custom_report_id"})
+        fields = {"elt_sync_id": sync_id, "name": entry.name, "origin": origin, "options": options}
+        self._put("elt_stream", stream_id, location, elt_streams.put, fields)
+
+    def _custom_reports(self) -> None:
+        for index, report in enumerate(self._seed.custom_reports):
+            self._custom_report(report, ("custom_reports", index))
+        for index, sync in enumerate(self._seed.elt_syncs):
+            self._streams_of_reports(sync, ("elt_syncs", index))
 
     def _custom_report(self, entry: models.CustomReport, location: Location) -> None:
         self._put(
@@ -186,7 +235,10 @@ class Seeding:
             entry.id or derived_id("custom_report", entry.elt_sync_id, entry.name),
             location,
             custom_reports.put,
-            {**entry.model_dump(exclude={"id"}), "source_stream_name": snake_case(entry.name)},
+            {
+                **entry.model_dump(exclude={"id"}),
+                "source_stream_name": entry.source_stream_name or snake_case(entry.name),
+            },
         )
 
     def _transform(self, entry: models.Transform, location: Location) -> None:

@@ -11,13 +11,14 @@ import yaml
 from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
 from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.seed.models import EltSync, Limits, Responses, RunSettings, Seed, SourceStream
-from datapipe_local.services import elt_stream_sources, integrations, version_control
+from datapipe_local.services import integrations, reverse_etl_sources, version_control
 from datapipe_local.services.settings_schema import settings_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from datapipe_local.storage.records import Connection, Json, Transform
+    from datapipe_local.services.context import Context
+    from datapipe_local.storage.records import Connection, Json, ReverseEtlSync, Transform
     from datapipe_local.storage.store import Store
 
 _REFERENCE = "{{"
@@ -31,22 +32,27 @@ class Exported(NamedTuple):
     :param variables: The environment variables that replace secrets.
     :param drafts: The number of published transforms that the seed has as drafts, because their references would have
         to be loaded first.
+    :param left_out: The number of reverse ETL syncs that the seed omits, because their sources were deleted.
     """
 
     text: str
     variables: list[str]
     drafts: int
+    left_out: int
 
 
-def export(store: Store) -> Exported:
+def export(context: Context) -> Exported:
     """
-    Return the resources of a store as a seed, without runs and rows. Variables replace secrets.
+    Return the resources of a service as a seed, without runs and rows. Variables replace secrets.
 
-    :param store: The state.
+    :param context: The service.
     """
+    store = context.store
     with store.transaction():
         secrets = _Secrets()
         transforms = list(_transforms(store))
+        all_reverse_etl_syncs = store.reverse_etl_syncs.all("ORDER BY seq")
+        reverse_etl_syncs = [sync for sync in all_reverse_etl_syncs if reverse_etl_sources.of(context, sync).owner_id]
         content = {
             "runs": _settings(store, RunSettings),
             "limits": _settings(store, Limits),
@@ -60,14 +66,15 @@ def export(store: Store) -> Exported:
             "elt_syncs": list(_elt_syncs(store)),
             "custom_reports": list(_custom_reports(store)),
             "transforms": [entry for _, entry in transforms],
-            "reverse_etl_syncs": list(_reverse_etl_syncs(store)),
+            "reverse_etl_syncs": [_reverse_etl_sync(sync) for sync in reverse_etl_syncs],
         }
     seed = Seed.model_validate({name: value for name, value in content.items() if value})
     # Omit default values.
     shown = secrets.shown(escape_variables(seed.model_dump(mode="json", exclude_defaults=True)))
     text = _as_yaml(shown)
     drafts = sum(record.published_version_id is not None and not entry["publish"] for record, entry in transforms)
-    return Exported(text, sorted(secrets.variables), drafts)
+    left_out = len(all_reverse_etl_syncs) - len(reverse_etl_syncs)
+    return Exported(text, sorted(secrets.variables), drafts, left_out)
 
 
 def _as_yaml(value: Any) -> str:
@@ -152,34 +159,31 @@ def _connection(record: Connection, secrets: _Secrets) -> Json:
 
 def _elt_syncs(store: Store) -> Iterator[Json]:
     own = EltSync.model_fields.keys() - {"start_date", "elt_settings", "source_streams"}
+    stream_fields = SourceStream.model_fields.keys() - {"custom_report_id"}
     for sync in store.elt_syncs.all("ORDER BY seq"):
         streams = store.elt_streams.all("WHERE elt_sync_id = ? ORDER BY seq", sync.id)
-        reports = [
-            elt_stream_sources.report_origin(one.id)
-            for one in store.custom_reports.all("WHERE elt_sync_id = ?", sync.id)
-        ]
         yield {
             **{name: getattr(sync, name) for name in own},
             "start_date": None if sync.start_date is None else sync.start_date[:10],
             "elt_settings": sync.settings,
             "source_streams": [
-                {name: getattr(stream, name) for name in SourceStream.model_fields} | stream.origin
+                # The origin contains the fields of the source, or the ID of the custom report.
+                {name: getattr(stream, name) for name in stream_fields} | stream.origin
                 for stream in streams
-                if stream.origin not in reports
             ],
         }
 
 
 def _custom_reports(store: Store) -> Iterator[Json]:
     for report in store.custom_reports.all("ORDER BY seq"):
-        origin = elt_stream_sources.report_origin(report.id)
-        streams = store.elt_streams.all("WHERE elt_sync_id = ?", report.elt_sync_id)
         yield {
             "id": report.id,
             "elt_sync_id": report.elt_sync_id,
             "name": report.name,
             "query": report.query,
-            "add_as_source_stream": any(stream.origin == origin for stream in streams),
+            "source_stream_name": report.source_stream_name,
+            # The stream of a report is among the streams of its sync, with its options.
+            "add_as_source_stream": False,
         }
 
 
@@ -206,16 +210,15 @@ def _transforms(store: Store) -> Iterator[tuple[Transform, Json]]:
         )
 
 
-def _reverse_etl_syncs(store: Store) -> Iterator[Json]:
-    for sync in store.reverse_etl_syncs.all("ORDER BY seq"):
-        yield {
-            "id": sync.id,
-            "source_id": sync.source_id,
-            "destination_connection_id": sync.destination_connection_id,
-            "object_type_id": sync.object_type_id,
-            "sync_interval": sync.sync_interval,
-            "enabled": sync.enabled,
-            "orchestration_workflow_id": sync.orchestration_workflow_id,
-            "operation": sync.operation,
-            "settings": sync.settings,
-        }
+def _reverse_etl_sync(sync: ReverseEtlSync) -> Json:
+    return {
+        "id": sync.id,
+        "source_id": sync.source_id,
+        "destination_connection_id": sync.destination_connection_id,
+        "object_type_id": sync.object_type_id,
+        "sync_interval": sync.sync_interval,
+        "enabled": sync.enabled,
+        "orchestration_workflow_id": sync.orchestration_workflow_id,
+        "operation": sync.operation,
+        "settings": sync.settings,
+    }

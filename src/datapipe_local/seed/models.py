@@ -60,6 +60,7 @@ class SourceStream(Strict):
 
     id: str | None = None
     name: str
+    custom_report_id: str | None = None
     sync_interval: str | None = None
     incremental_pointer_id: str | None = None
     incremental_primary_key_name: list[str] | None = Field(default=None, min_length=1)
@@ -79,6 +80,7 @@ class CustomReport(Strict):
     elt_sync_id: str
     name: str = Field(min_length=1)
     query: str = Field(min_length=1)
+    source_stream_name: str | None = Field(default=None, min_length=1)
     add_as_source_stream: bool = True
 
 

@@ -19,7 +19,8 @@ def reset_service(context: Context, *, keep_seed: bool) -> int:
     :param context: The service.
     :param keep_seed: Apply all stored seeds again; otherwise nothing is left.
     :return: The number of seeds that were applied again.
-    :raises SetupError: a seed can no longer be applied; the store is unchanged.
+    :raises SetupError: a seed can no longer be applied; the warehouse is unchanged, and so is the store if the caller
+        rolls its transaction back.
     """
     database = context.store.database
     seeds = stored_seeds(context.store) if keep_seed else []
@@ -28,7 +29,8 @@ def reset_service(context: Context, *, keep_seed: bool) -> int:
     for row in database.rows("SELECT name FROM main.sqlite_master WHERE type = 'table'"):
         if not row["name"].startswith("sqlite_"):
             database.run(f"DELETE FROM {row['name']}")  # noqa: S608 - the schema's own names
-    context.warehouse.clear()
-    for seed in seeds:
-        Seeding(context, seed).apply()
+    with context.warehouse.transaction():
+        context.warehouse.clear()
+        for seed in seeds:
+            Seeding(context, seed).put_entries()
     return len(seeds)

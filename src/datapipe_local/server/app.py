@@ -38,7 +38,7 @@ from datapipe_local.server import openapi
 from datapipe_local.server.authentication import OPENAPI_PATH, KeyCheck
 from datapipe_local.server.host_check import HostCheck
 from datapipe_local.server.pages_header import PagesHeader
-from datapipe_local.services import elt_tables, transform_removal
+from datapipe_local.services import elt_tables, transform_removal, transform_repair
 from datapipe_local.services import query_previews as preview_requests
 from datapipe_local.services.context import Context
 from datapipe_local.services.run_overrides import RunOverrides
@@ -155,6 +155,7 @@ def running_app(
     context.warehouse.discard_all_unfinished()
     elt_tables.drop_marked_tables(context)
     transform_removal.finish(context)
+    transform_repair.repair(context)
     preview_requests.fail_interrupted(context)
     engine = Engine(
         context,

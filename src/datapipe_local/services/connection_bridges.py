@@ -13,6 +13,7 @@ from datapipe_local.common.errors import BadRequestError
 from datapipe_local.connectors.destinations.settings import HttpSettings
 from datapipe_local.connectors.egress import RefusedDestinationError
 from datapipe_local.services import connections, integrations, redirects
+from datapipe_local.services.checks import check_text
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import ConnectionBridge, Json
 
@@ -98,6 +99,7 @@ def create(
     :raises NotFoundError: if the integration or the connection does not exist.
     """
     redirects.check(redirect_uri)
+    check_text("label", label)
     integrations.get(integration_id)
     now = context.clock.now()
     bridge = ConnectionBridge(

@@ -10,7 +10,7 @@ from datapipe_local.common.errors import BadRequestError, NotFoundError, RunErro
 from datapipe_local.common.names import snake_case
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.connectors.sources.base import SourceError
-from datapipe_local.services import connections, elt_stream_sources, elt_streams, elt_syncs, references
+from datapipe_local.services import connections, elt_stream_sources, elt_streams, elt_syncs, elt_tables, references
 from datapipe_local.services.available_streams import free_name
 from datapipe_local.services.checks import check_name, check_text
 from datapipe_local.storage.ids import derived_id, new_id
@@ -91,11 +91,19 @@ def put(
     :raises NotFoundError: if the sync does not exist.
     """
     sync = elt_syncs.get(context, elt_sync_id)
-    check_name("name", source_stream_name)
+    check_name("source_stream_name", source_stream_name)
     if not _supports_reports(context, sync):
         raise BadRequestError("elt_sync_id: the source of this sync has no reports.")
     known = context.store.custom_reports.get(report_id)
     if known is None:
+        twin = context.store.custom_reports.first(
+            "WHERE elt_sync_id = ? AND source_stream_name = ?", elt_sync_id, source_stream_name
+        )
+        if twin is not None:
+            raise BadRequestError(
+                f"source_stream_name: {source_stream_name!r} is the stream of the custom report {twin.id!r} already:"
+                " set another name."
+            )
         context.store.custom_reports.insert(
             CustomReport(
                 id=report_id,
@@ -211,6 +219,8 @@ def _free_name(context: Context, sync: EltSync, wanted: str, offered: Collection
     taken |= {stream.name.lower() for stream in elt_syncs.streams(context, sync.id)}
     while True:
         name = free_name(wanted, taken)
-        if references.transform_at(context, Place(sync.destination_schema_name, name)) is None:
+        place = Place(sync.destination_schema_name, name)
+        transform = references.transform_at(context, place) or references.transform_among_substreams(context, place)
+        if transform is None and not elt_tables.is_beside_a_stream(context, sync.id, place):
             return name
         taken.add(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import references
+from datapipe_local.services import elt_tables, references
 from datapipe_local.warehouse.loading.history import history_of
 
 if TYPE_CHECKING:
@@ -49,3 +49,6 @@ def check(context: Context, sync_id: str, place: Place, options: Mapping[str, An
     for other in streams.all("WHERE elt_sync_id = ? AND enabled_history_table", sync_id):
         if history_of(place._replace(name=other.name)).name.lower() == place.name.lower():
             raise BadRequestError(f"name: {place} is the place of the history of the stream {other.name!r}.")
+    is_new = streams.first("WHERE elt_sync_id = ? AND name = ?", sync_id, place.name) is None
+    if is_new and elt_tables.is_beside_a_stream(context, sync_id, place):
+        raise BadRequestError(f"name: {place} is the place of the history or of a substream of another stream.")

@@ -182,6 +182,9 @@ def put(
     owner = references.transform_at(context, place)
     if owner is not None:
         raise BadRequestError(f"name: {place} is the place of the transform {owner.name!r}.")
+    owner = references.transform_among_substreams(context, place)
+    if owner is not None:
+        raise BadRequestError(f"name: the transform {owner.name!r} has the name of a substream of {place}.")
     now = context.clock.now()
     known = context.store.elt_streams.get(stream_id)
     elt_stream_options.check(context, elt_sync_id, place, {**(asdict(known) if known else {}), **(options or {})})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import references
+from datapipe_local.warehouse.loading.substreams import prefix_of
 from datapipe_local.warehouse.loading.table_loader import TableLoader
 from datapipe_local.warehouse.warehouse import Place, WarehouseError
 
@@ -47,6 +49,38 @@ def note_parts(context: Context, sync_id: str, stream_id: str, parts: Iterable[P
             *place,
             stream_id,
         )
+
+
+def is_beside_a_stream(context: Context, sync_id: str, place: Place) -> bool:
+    """Return True if a place is that of the history or of a substream of a stream of the sync."""
+    return bool(
+        context.store.database.value(
+            "SELECT 1 FROM elt_tables WHERE elt_sync_id = ? AND name = ? AND beside IS NOT NULL", sync_id, place.name
+        )
+    )
+
+
+def refuse_if_taken(context: Context, place: Place) -> None:
+    """
+    Raise if a transform cannot have a place, because it belongs to a stream, or can belong to one.
+
+    :raises BadRequestError: the place is that of a table, a history or a substream.
+    """
+    tables = list(references.stream_tables(context))
+    for table in tables:
+        if str(table.place).lower() == str(place).lower():
+            raise BadRequestError(
+                f"name: {place} is a table of the ELT stream {table.stream_id!r}: choose another name or folder.",
+                error_code="name_taken",
+            )
+    # The removal of a table that a deleted stream has left also removes its substreams.
+    left = context.store.database.rows("SELECT schema_name, name FROM elt_tables")
+    for parent in (*(table.place for table in tables), *(Place(row["schema_name"], row["name"]) for row in left)):
+        if str(place).lower().startswith(prefix_of(str(parent)).lower()):
+            raise BadRequestError(
+                f"name: {place} is reserved for a substream of {parent}: choose another name or folder.",
+                error_code="name_taken",
+            )
 
 
 def mark_for_removal(context: Context, sync_id: str) -> None:

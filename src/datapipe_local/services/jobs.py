@@ -48,8 +48,8 @@ def get(context: Context, kind: JobKind, subject_id: str) -> Job | None:
     return context.store.jobs.first("WHERE kind = ? AND subject_id = ?", kind, subject_id)
 
 
-def begin(context: Context, job: Job, run_id: str, work_at: Timestamp) -> None:
-    """Record that the run of a job has started, and when its work is due."""
+def begin(context: Context, job: Job, run_id: str | None, work_at: Timestamp) -> None:
+    """Record that a job has started, with the ID of its run, if it has one, and when its work is due."""
     context.store.database.run(
         "UPDATE jobs SET run_id = ?, begun = 1, due_at = ? WHERE seq = ?", run_id, work_at, job.seq
     )

@@ -9,6 +9,8 @@ from airflow_provider_datapipe.api.models.formats.sql_references import tags
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, TransformStatus
 from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import templates
+from datapipe_local.warehouse.loading.history import history_of
+from datapipe_local.warehouse.loading.substreams import prefix_of
 from datapipe_local.warehouse.warehouse import Place
 
 if TYPE_CHECKING:
@@ -39,6 +41,43 @@ class Reference(NamedTuple):
     owner_id: str
 
 
+class StreamTable(NamedTuple):
+    """
+    Table of an ELT stream, or its history, or the view of one of its substreams.
+
+    :param stream_id: ID of the stream.
+    :param place: Location in the warehouse.
+    :param is_loaded: True if the stream is loaded, so that SQL can name the table.
+    """
+
+    stream_id: str
+    place: Place
+    is_loaded: bool
+
+    @property
+    def tag(self) -> str:
+        """Reference to the table."""
+        return f"{_RAW}{self.place}"
+
+
+def stream_tables(context: Context) -> Iterator[StreamTable]:
+    """Yield the tables of all streams, including those that a later run creates."""
+    database = context.store.database
+    # First: a stream can have the name of a history that another stream no longer writes, and is its owner.
+    for row in database.rows(
+        "SELECT s.id, t.schema_name, t.name, s.loaded FROM elt_tables t JOIN elt_streams s ON s.id = t.beside"
+    ):
+        yield StreamTable(row["id"], Place(row["schema_name"], row["name"]), bool(row["loaded"]))
+    for row in database.rows(
+        "SELECT s.id, y.destination_schema_name, s.name, s.loaded, s.enabled_history_table"
+        " FROM elt_streams s JOIN elt_syncs y ON y.id = s.elt_sync_id"
+    ):
+        place = Place(row["destination_schema_name"], row["name"])
+        yield StreamTable(row["id"], place, bool(row["loaded"]))
+        if row["enabled_history_table"]:
+            yield StreamTable(row["id"], history_of(place), is_loaded=False)
+
+
 def tag_of(folder_path: str, name: str) -> str:
     """Return the reference to a transform."""
     return _MODEL + ".".join([*_folders(folder_path), name])
@@ -60,6 +99,21 @@ def transform_at(context: Context, place: Place) -> Transform | None:
         "WHERE status = ? AND name = ? COLLATE NOCASE AND deleted_at IS NULL", TransformStatus.PUBLISHED, place.name
     ):
         if place_of(transform.folder_path, transform.name).schema.lower() == place.schema.lower():
+            return transform
+    return None
+
+
+def transform_among_substreams(context: Context, table: Place) -> Transform | None:
+    """Return a published transform whose name is, or will be, that of a possible substream of a table."""
+    prefix = prefix_of(table.name).lower()
+    for transform in context.store.transforms.all(
+        "WHERE deleted_at IS NULL AND (instr(lower(object_name), ?) = 1 OR (status = ? AND instr(lower(name), ?) = 1))",
+        prefix,
+        TransformStatus.PUBLISHED,
+        prefix,
+    ):
+        schemas = {transform.object_schema, place_of(transform.folder_path, transform.name).schema}
+        if table.schema.lower() in {schema.lower() for schema in schemas if schema is not None}:
             return transform
     return None
 
@@ -134,18 +188,9 @@ class Catalog:
         return False
 
     def _read(self) -> Iterator[Reference]:
-        for row in self._context.store.database.rows(
-            "SELECT s.id, y.destination_schema_name, s.name FROM elt_streams s"
-            " JOIN elt_syncs y ON y.id = s.elt_sync_id WHERE s.loaded"
-        ):
-            place = Place(row["destination_schema_name"], row["name"])
-            yield Reference(f"{_RAW}{place}", ReferenceType.RAW_VIEW, place, row["id"])
-        for row in self._context.store.database.rows(
-            "SELECT t.beside, t.schema_name, t.name FROM elt_tables t JOIN elt_streams s ON s.id = t.beside"
-            " WHERE s.loaded"
-        ):
-            place = Place(row["schema_name"], row["name"])
-            yield Reference(f"{_RAW}{place}", ReferenceType.RAW_VIEW, place, row["beside"])
+        for table in stream_tables(self._context):
+            if table.is_loaded:
+                yield Reference(table.tag, ReferenceType.RAW_VIEW, table.place, table.stream_id)
         for transform in self._context.store.transforms.all("WHERE object_tag IS NOT NULL"):
             kind = (
                 ReferenceType.MATERIALIZED_TABLE

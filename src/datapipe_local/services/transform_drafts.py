@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, TransformStatus
 from datapipe_local.services import orchestrations, templates, transform_publication, transform_triggers, transforms
-from datapipe_local.services.checks import check_id
+from datapipe_local.services.checks import check_id, check_text
 from datapipe_local.services.version_control import refuse_if_managed
 from datapipe_local.storage.ids import new_id
 from datapipe_local.storage.records import Transform, TransformVersion
@@ -40,7 +40,7 @@ def create(
     :raises BadRequestError: if a value is invalid, publishing fails, or version control manages transforms.
     """
     refuse_if_managed(context, "Creating a transform")
-    _check(name=name, folder_path=folder_path, sql_template=sql_template)
+    _check(name=name, folder_path=folder_path, sql_template=sql_template, documentation=documentation)
     if cron_expression is not None:
         # Validate before publishing changes the warehouse.
         transform_triggers.check_schedule(name, cron_expression, materialization if publish else None)
@@ -84,7 +84,12 @@ def update(context: Context, transform_id: str, changes: dict[str, Any], *, publ
         wanted = known._replace(**{field: changes[field] for field in known._fields if field in changes})
         latest = transforms.version(context, transform, transform.latest_version_id)
         sql_template = changes.get("sql_template", latest.sql_template)
-        _check(name=wanted.name, folder_path=wanted.folder_path, sql_template=sql_template)
+        _check(
+            name=wanted.name,
+            folder_path=wanted.folder_path,
+            sql_template=sql_template,
+            documentation=changes.get("documentation"),
+        )
         fields: dict[str, Any] = {"latest_version_id": _version(context, transform, sql_template)}
         if "documentation" in changes:
             fields["documentation"] = changes["documentation"]
@@ -124,7 +129,7 @@ def put(
     :raises NotFoundError: if the orchestration does not exist.
     """
     check_id("id", transform_id)
-    _check(name=name, folder_path=folder_path, sql_template=sql_template)
+    _check(name=name, folder_path=folder_path, sql_template=sql_template, documentation=documentation)
     if orchestration_workflow_id is not None:
         orchestrations.get(context, orchestration_workflow_id)
     known = context.store.transforms.get(transform_id)
@@ -153,9 +158,11 @@ def put(
     )
 
 
-def _check(*, name: str, folder_path: str, sql_template: str) -> None:
+def _check(*, name: str, folder_path: str, sql_template: str, documentation: str | None) -> None:
     transform_publication.check_names(name, folder_path)
     templates.check("sql_template", sql_template)
+    if documentation is not None:
+        check_text("documentation", documentation)
 
 
 def _insert(context: Context, transform_id: str, *, sql_template: str, **fields: Any) -> Transform:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, MaterializationStatus, TransformStatus
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import jobs, transform_sql, transform_triggers, transforms, version_control
+from datapipe_local.services import elt_tables, jobs, transform_sql, transform_triggers, transforms, version_control
 from datapipe_local.services.checks import check_name
 from datapipe_local.services.references import Catalog, place_of, tag_of, transform_at
 from datapipe_local.storage.clock import later
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from datapipe_local.warehouse.warehouse import Place
 
 _LONGEST_FOLDER_PATH = 255
+_MARK = re.compile(r"Publication \d+ of the transform \S+")
 #: Schemas and databases of DuckDB, and the warehouse itself. These names would be ambiguous.
 _RESERVED_SCHEMAS = frozenset({"information_schema", "pg_catalog", "main", "temp", "system", "warehouse"})
 
@@ -102,6 +104,31 @@ def published_query(context: Context, transform: Transform) -> str:
     return transform_sql.query_of(context, template, transform, name=transform.name, folder_path=transform.folder_path)
 
 
+def recreate_view(context: Context, transform: Transform) -> None:
+    """
+    Create the view of a transform again, as it was published, in place of its present object.
+
+    :raises BadRequestError: if a reference no longer exists.
+    :raises WarehouseError: if DuckDB refuses the query; nothing is changed.
+    """
+    context.warehouse.create_view(
+        place_of(transform.folder_path, transform.name),
+        published_query(context, transform),
+        instead_of=transforms.place_in_warehouse(transform),
+        comment=mark(transform.id, transform.publication),
+    )
+
+
+def mark(transform_id: str, publication: int) -> str:
+    """Return the comment of a view, which identifies its publication after a kill."""
+    return f"Publication {publication} of the transform {transform_id}"
+
+
+def is_mark(comment: str) -> bool:
+    """Return True if a comment is that of a transform's view."""
+    return _MARK.fullmatch(comment) is not None
+
+
 def note_object(context: Context, transform: Transform) -> None:
     """Record that the warehouse contains the transform as published."""
     place = place_of(transform.folder_path, transform.name)
@@ -153,7 +180,12 @@ def _publish(
     query = transform_sql.query_of(context, template, transform, name=name, folder_path=folder_path)
     if materialization == Materialization.VIEW:
         try:
-            context.warehouse.create_view(place, query, instead_of=transforms.place_in_warehouse(transform))
+            context.warehouse.create_view(
+                place,
+                query,
+                instead_of=transforms.place_in_warehouse(transform),
+                comment=mark(transform.id, transform.publication + 1),
+            )
         except WarehouseError as error:
             raise transform_sql.refusal(error) from error
     # Rebuilding must not publish changes that the draft has received since the publication.
@@ -194,17 +226,7 @@ def _refuse_if_taken(context: Context, transform: Transform, place: Place) -> No
             f"name: {place} is the place of the transform {owner.id!r}: choose another name or folder.",
             error_code="name_taken",
         )
-    stream_id = context.store.database.value(
-        "SELECT s.id FROM elt_streams s JOIN elt_syncs y ON y.id = s.elt_sync_id"
-        " WHERE y.destination_schema_name = ? AND s.name = ?",
-        place.schema,
-        place.name,
-    )
-    if stream_id is not None:
-        raise BadRequestError(
-            f"name: {place} is the table of the ELT stream {stream_id!r}: choose another name or folder.",
-            error_code="name_taken",
-        )
+    elt_tables.refuse_if_taken(context, place)
 
 
 def _refuse_if_missed(context: Context, transform: Transform, tag: str) -> None:

@@ -103,6 +103,11 @@ def read(place: Endpoint, headers: Sequence[tuple[bytes, bytes]], body: bytes) -
                 "The body must be an object, or an array of objects: this table is Unpacked.",
                 error_code="invalid_payload",
             )
+        if any("" in record for record in records):
+            raise BadRequestError(
+                "A key of an object is empty: name it. Each key is a column of this table, which is Unpacked.",
+                error_code="invalid_payload",
+            )
         rows = len(records)
     return Pushed(place.connection_id, place.table.name, text, rows)
 

@@ -22,6 +22,7 @@ class RefusedError(Exception):
     """
 
     def __init__(self, answer: httpx.Response) -> None:
+        self.status = answer.status_code
         try:
             self.body: Json = answer.json()
         except ValueError:
@@ -98,6 +99,10 @@ class ControlPlane:
     def runs(self, behaviour: Mapping[str, Any]) -> None:
         """Replace all run overrides; the seed applies to everything else."""
         self.request("PUT", "runs", behaviour)
+
+    def change_runs(self, changes: Mapping[str, Any]) -> None:
+        """Change the run overrides of the given resources; those of other resources stay unchanged."""
+        self.request("PATCH", "runs", changes)
 
     def reset(self, *, seed: str = "keep") -> None:
         """Reset the service. Keep its seed unless ``drop`` is given."""

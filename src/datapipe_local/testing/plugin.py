@@ -47,6 +47,9 @@ def datapipe_local(
     with DatapipeLocal(_datapipe_local_process, folder=request.path.parent, setenv=monkeypatch.setenv) as service:
         # Apply the markers from the module to the test: inner ones may refer to outer ones.
         for marker in reversed(list(request.node.iter_markers(_MARKER))):
+            if marker.kwargs:
+                names = ", ".join(marker.kwargs)
+                raise TypeError(f"the marker {_MARKER} has no argument named {names}: give seeds without names")
             for seed in marker.args:
                 service.seed(seed)
         yield service

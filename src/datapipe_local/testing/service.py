@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Default connection ID of the provider's operators.
 _CONNECTION = "datapipe_default"
+#: Longer than a request to a destination.
+_SECONDS_FOR_A_RESET = 60.0
 # Polling interval in seconds: local runs take milliseconds.
 _POLL_INTERVAL = 0.1
 
@@ -120,22 +124,32 @@ class DatapipeLocal:
         """
         Override the behavior of runs, as in ``runs("orders", outcomes=[{"fail": "The source is away."}])``.
 
-        Earlier overrides of the same resource, or for all resources, no longer apply.
+        Earlier overrides of the same resource, or for all resources, no longer apply. Those of other resources stay
+        unchanged.
 
         :param resource_id: The resource; without it, all resources.
         :param behaviour: The fields that the control plane documentation describes.
         """
-        now = {name: value for name, value in self.control.request("GET", "runs").items() if name != "outcomes_left"}
-        resources: dict[str, Any] = now.pop("resources", {})
         if resource_id is None:
-            now = behaviour
+            self.control.change_runs({"scheduling_delay": None, "minimum_duration": None, **behaviour})
         else:
-            resources = {**resources, resource_id: behaviour}
-        self.control.runs({**now, "resources": resources})
+            self.control.change_runs({"resources": {resource_id: behaviour}})
 
     def reset(self) -> None:
-        """Empty the service."""
-        self.control.reset(seed="drop")
+        """
+        Empty the service.
+
+        A run that waits for a destination delays the reset, at most until its request times out.
+        """
+        deadline = time.monotonic() + _SECONDS_FOR_A_RESET
+        while True:
+            try:
+                self.control.reset(seed="drop")
+            except RefusedError as error:
+                if error.status != HTTPStatus.SERVICE_UNAVAILABLE or time.monotonic() > deadline:
+                    raise
+            else:
+                return
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """

@@ -131,21 +131,50 @@ class Statements:
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """
-        Yield a cursor for statements, one after the other.
+        Yield a cursor for statements, one after the other. In a block of :meth:`sharing`, it is the shared cursor.
 
         :raises WarehouseError: DuckDB refuses a statement of the block.
         """
+        shared = self._shared
+        if shared is not None:
+            with self._explained(), self._noted_failures():
+                yield shared
+            return
         cursor = self._cursor()
         try:
-            with self.watched(cursor):
-                try:
-                    yield cursor
-                except duckdb.FatalException:
-                    self._is_broken = True
-                    raise
+            with self.watched(cursor), self._noted_failures():
+                yield cursor
         finally:
             with self._guard:
                 self._open_cursors -= 1
+
+    @contextmanager
+    def sharing(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Let all statements of this thread in the block use a cursor."""
+        self._local.shared = cursor
+        try:
+            yield
+        finally:
+            self._local.shared = None
+
+    @property
+    def _shared(self) -> duckdb.DuckDBPyConnection | None:
+        return getattr(self._local, "shared", None)
+
+    @contextmanager
+    def _noted_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except duckdb.FatalException:
+            self._is_broken = True
+            raise
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except duckdb.Error as error:
+            raise self._refusal(error) from error
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         with self._guard:
@@ -195,9 +224,8 @@ class Statements:
             with self._guard:
                 self._check(owner)
                 self._busy[connection] = owner
-            yield connection
-        except duckdb.Error as error:
-            raise self._refusal(error) from error
+            with self._explained():
+                yield connection
         finally:
             with self._guard:
                 self._busy.pop(connection, None)

@@ -146,7 +146,7 @@ class Warehouse(Statements):
 
     def __init__(self, path: Path, scratch: Path, memory_limit: str | None = None) -> None:
         def connect() -> duckdb.DuckDBPyConnection:
-            return duckdb.connect(
+            connection = duckdb.connect(
                 str(path),
                 config={
                     # No downloads that the user did not request.
@@ -159,6 +159,8 @@ class Warehouse(Statements):
                     **({} if memory_limit is None else {"memory_limit": memory_limit}),
                 },
             )
+            use_utc(connection)
+            return connection
 
         try:
             super().__init__(connect, path.parent)
@@ -182,9 +184,24 @@ class Warehouse(Statements):
         self.report_processes.close()
         super().close()
 
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """
+        Run all statements of this thread in the block in one transaction. A nested block joins the outer transaction.
+
+        :return: The cursor of the transaction.
+        :raises WarehouseError: DuckDB refuses a statement; nothing is changed.
+        """
+        with self.cursor() as cursor:
+            if self._shared is not None:
+                yield cursor
+                return
+            with transaction(cursor), self.sharing(cursor):
+                yield cursor
+
     def clear(self) -> None:
         """Remove all tables, views and schemas."""
-        with self.cursor() as cursor, transaction(cursor):
+        with self.transaction() as cursor:
             tables = cursor.execute(
                 "SELECT table_schema, table_name FROM information_schema.tables"
                 " WHERE table_catalog = current_database() AND table_schema = 'main'"
@@ -198,22 +215,41 @@ class Warehouse(Statements):
                 if schema != "main":
                     cursor.execute(f"DROP SCHEMA {quoted(schema)} CASCADE")
 
-    def create_view(self, place: Place, query: str, *, instead_of: Place | None = None) -> None:
+    def create_view(
+        self, place: Place, query: str, *, instead_of: Place | None = None, comment: str | None = None
+    ) -> None:
         """
         Create or replace a view.
 
         :param place: The view.
         :param query: Its query.
         :param instead_of: Another table or view to remove in the same transaction.
+        :param comment: A comment to store with the view.
         :raises WarehouseError: DuckDB refuses the query; nothing is changed.
         """
         self.create_schema(place.schema)
-        with self.cursor() as cursor, transaction(cursor):
+        with self.transaction() as cursor:
             for old in {instead_of or place, place}:
                 drop(cursor, old)
             cursor.execute(f"CREATE VIEW {place.sql} AS {query}")
             # DuckDB binds the whole query only now, and reports its errors.
             cursor.execute(f"DESCRIBE {place.sql}")
+            if comment is not None:
+                cursor.execute(f"COMMENT ON VIEW {place.sql} IS {literal(comment)}")
+
+    def view_comments(self) -> list[tuple[Place, str]]:
+        """Return the views that have a comment, and their comments."""
+        with self.cursor() as cursor:
+            found = cursor.execute(
+                "SELECT schema_name, view_name, comment FROM duckdb_views()"
+                " WHERE database_name = current_database() AND comment IS NOT NULL"
+            ).fetchall()
+        return [(Place(schema, name), comment) for schema, name, comment in found]
+
+    def has(self, place: Place) -> bool:
+        """Return True if the table or view exists."""
+        with self.cursor() as cursor:
+            return exists_at(cursor, place)
 
     def build(self, place: Place, query: str, publication: int) -> Unfinished:
         """
@@ -360,6 +396,11 @@ def bytes_of(size: str) -> int:
     amount, _, unit = size.partition(" ")
     units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
     return int(float(amount) * 1024 ** units.index(unit))
+
+
+def use_utc(connection: duckdb.DuckDBPyConnection) -> None:
+    """Set the time zone of a database: results must not depend on the machine."""
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
 
 
 @contextmanager

@@ -88,9 +88,21 @@ class App {
     const title = document.getElementById("title");
     if (title && this.wasSomewhere) title.focus({ preventScroll: true });
     this.wasSomewhere = true;
-    const here = this.root.querySelector(".side [aria-current=page]");
-    if (here) here.scrollIntoView({ block: "nearest", inline: "center" });
+    this.showPlace();
     this.again();
+  }
+
+  // Scroll the navigation to the link of this page. scrollIntoView() would also move the start of the Tab key there.
+  showPlace() {
+    const here = this.root.querySelector(".side [aria-current=page]");
+    if (!here) return;
+    const link = here.getBoundingClientRect();
+    const side = here.closest(".side");
+    const column = side.getBoundingClientRect();
+    side.scrollTop += Math.max(0, link.bottom - column.bottom) + Math.min(0, link.top - column.top);
+    const list = here.closest("nav");
+    const row = list.getBoundingClientRect();
+    list.scrollLeft += link.left + link.width / 2 - row.left - row.width / 2;
   }
 
   where() {

@@ -59,8 +59,8 @@ export class Runs {
     const older = this.items.filter((run) => !fresh.has(run.id));
     // No common run: runs in between may be missing.
     const meets = this.loaded && older.length < this.items.length;
-    const known = older.filter((run) => began(run) <= began(page.items.at(-1)));
-    if (meets && known.length) {
+    const known = meets ? older.filter((run) => began(run) <= began(page.items.at(-1))) : [];
+    if (known.length) {
       this.items = [...page.items, ...known];
     } else {
       this.items = page.items;

@@ -55,5 +55,5 @@ def journalled(service: LocalService, resource_id: str, number: int) -> list[dic
     def finished() -> bool:
         return len([run for run in service.journal_runs(resource_id) if run["finished_at"]]) >= number
 
-    wait_for(f"{number} finished runs of {resource_id}", finished, limit=15, interval=0.01)
+    wait_for(f"{number} finished runs of {resource_id}", finished, limit=60, interval=0.01)
     return service.journal_runs(resource_id)

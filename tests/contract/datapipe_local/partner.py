@@ -81,6 +81,8 @@ class Partner(RecordServer):
         self.received: list[tuple[str, Json]] = []
         #: Whether it executes requests without a response.
         self.breaks = False
+        #: Whether it loses requests: it neither executes them nor responds.
+        self.loses = False
         #: The idempotency keys of all requests.
         self.keys: list[str | None] = []
         #: Number of requests that it did not execute again.
@@ -91,6 +93,8 @@ class Partner(RecordServer):
 
     def take(self, method: str, path: str, sent: Json, key: str | None) -> tuple[int, Json] | None:
         self.keys.append(key)
+        if self.loses:
+            return None
         answer = self._execute(path, sent, key if self._honours_keys else None)
         return None if self.breaks else answer
 
@@ -116,4 +120,4 @@ class Partner(RecordServer):
         self.received.clear()
         self.keys.clear()
         self.repeated = 0
-        self.breaks = False
+        self.breaks = self.loses = False

@@ -34,7 +34,7 @@ def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - the program of this project
         try:
             assert process.stdout is not None
-            assert select.select([process.stdout], [], [], 20)[0], "not ready in time"
+            assert select.select([process.stdout], [], [], 120)[0], "not ready in time"
             yield process, process.stdout.readline()
         finally:
             process.kill()

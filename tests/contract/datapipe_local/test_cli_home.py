@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from contextlib import closing
@@ -51,6 +52,8 @@ def rich(data: Path) -> dict[str, Any]:
         "sync_interval": "5 4 * * *",
     }
     wanted["elt_syncs"][0]["source_streams"][1] |= {"excluded_columns": ["age"], "options": {"nullstr": "NA"}}
+    export = wanted["reverse_etl_syncs"][0]
+    wanted["reverse_etl_syncs"].append(export | {"id": "of_deleted", "source_id": "table", "object_type_id": "others"})
     wanted["custom_reports"] = [{"id": "report", "elt_sync_id": "shop", "name": "Sums", "query": "SELECT 1 AS x"}]
     wanted["transforms"] += [
         {"id": "of_stream", "name": "o", "folder_path": "a/b", "sql_template": "SELECT * FROM {{raw.shop.orders}}"},
@@ -80,6 +83,11 @@ def used(data: Path) -> Any:
         changed = api.client.patch("/transforms/of_stream", json={"cron_expression": "0 4 * * *"})
         assert changed.status_code == 200, changed.text
         api.post("/elt_streams/people/set_sync_interval", {"sync_interval": "1 2 3 4 *"})
+        # The stream of this report is sums_2.
+        report = {"elt_sync_id": "shop", "name": "Sums", "query": "SELECT 2 AS x"}
+        api.post("/custom_reports", {"reports": [report], "add_as_source_stream": True}, status=201)
+        stream = {"name": "sums_2", "hashed_columns": ["x"], "protected_from_full_sync": True}
+        api.post("/elt_syncs/shop/source_streams", {"source_streams": [stream]}, status=201)
         assert api.client.delete("/transforms/table").status_code == 204
         assert service.stop() == 0
         yield service
@@ -116,6 +124,7 @@ def test_an_exported_seed_restores_the_definitions(used: LocalService, tmp_path:
         f"Seed: {file}",
         f"Set these variables for init, in place of secrets: {', '.join(sorted(variables))}",
         "Exported as drafts, because their references must be loaded first: 1 published transforms",
+        "Left out, because their sources were deleted: 1 reverse ETL syncs",
     ]
     again = run("export", "--home", used.home, "--seed", file)
     assert (again.returncode, again.stderr) == (1, f"datapipe-local: Cannot write {file}: File exists.\n")
@@ -123,19 +132,38 @@ def test_an_exported_seed_restores_the_definitions(used: LocalService, tmp_path:
     assert "the environment variable CONNECTION_" in refused.stderr
 
     used.start()
+    assert Api(used).client.delete("/reverse_etl_syncs/of_deleted").status_code == 204
     expected = definitions(used)
+    [of_report] = [one for one in expected["/elt_streams"] if one["name"] == "sums_2"]
+    assert of_report["protected_from_full_sync"]
     with LocalService(file, environment=variables) as copy:
         assert definitions(copy) == expected
         assert {one["label"] for one in Api(copy).all_pages("/connections")} >= {"${HOME} $${X}", "P"}
         assert Api(copy).run_stream("people").rows_synced == 3
+        assert Api(copy).run_stream(of_report["id"]).rows_synced == 1
         copy.stop()
         second = tmp_path / "second.yaml"
         assert run("export", "--home", copy.home, "--seed", second).returncode == 0
         assert second.read_text() == text
+        with duckdb.connect(str(copy.home / "warehouse.duckdb"), read_only=True) as warehouse:
+            assert warehouse.execute("SELECT x FROM shop.sums_2").fetchall() == [(hashlib.sha256(b"2").hexdigest(),)]
         with closing(sqlite3.connect(copy.home / "state.sqlite")) as state:
             settings = dict(state.execute("SELECT id, settings FROM connections").fetchall())
         assert json.loads(settings["hook"])["authentication"]["token"] == SECRETS[0]
         assert json.loads(settings["api"])["url"] == variables["CONNECTION_API_URL"]
+
+
+def test_init_counts_the_custom_reports(data: Path, tmp_path: Path) -> None:
+    wanted, file = seed(data), tmp_path / "seed.json"
+    report = {"id": "report", "elt_sync_id": "shop", "name": "Sums", "query": "SELECT 1 AS x"}
+    for reports, counted in (
+        ([], "orchestration"),
+        ([report], "(created or changed: 1 custom reports)"),
+        ([report], "(nothing"),
+    ):
+        file.write_text(json.dumps(wanted | {"custom_reports": reports}))
+        done = run("init", "--home", tmp_path / "home", "--seed", file)
+        assert counted in done.stdout.splitlines()[-1], done.stderr
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
@@ -151,6 +179,19 @@ def test_tables_are_exported(used: LocalService, tmp_path: Path, form: str) -> N
     assert rows.fetchall() == [(1, "Ada"), (2, "Bob"), (3, "Cyd")]
     again = run("export", "--home", used.home, "--tables", folder)
     assert (again.returncode, again.stderr) == (1, f"datapipe-local: {folder} is not empty: give another folder.\n")
+
+
+def test_large_integers_keep_all_digits_in_parquet(tmp_path: Path) -> None:
+    sql = "SELECT sum(n)::HUGEINT AS total, max(m)::HUGEINT AS most, [sum(n)::HUGEINT] AS list, NULL::HUGEINT AS none"
+    sql += f" FROM (VALUES ({2**53}, {2**127 - 1}), (1, 0)) AS numbers(n, m)"
+    transform = {"id": "sums", "name": "sums", "folder_path": "marts", "sql_template": sql, "publish": True}
+    with LocalService({"transforms": [transform]}) as service:
+        service.stop()
+        folder = tmp_path / "tables"
+        assert run("export", "--home", service.home, "--tables", folder).returncode == 0
+    exported = duckdb.read_parquet(str(folder / "marts/sums.parquet"))
+    assert exported.fetchall() == [(2**53 + 1, str(2**127 - 1), [2**53 + 1], None)]
+    assert exported.types == ["DECIMAL(38,0)", "VARCHAR", "DECIMAL(38,0)[]", "DECIMAL(38,0)"]
 
 
 def test_reset_empties_the_home_or_keeps_the_seed(used: LocalService) -> None:
@@ -186,10 +227,10 @@ def test_status_of_a_stopped_and_a_running_service(used: LocalService, tmp_path:
         "connections": 7,
         "orchestrations": 1,
         "elt_syncs": 1,
-        "elt_streams": 3,
-        "custom_reports": 1,
+        "elt_streams": 4,
+        "custom_reports": 2,
         "transforms": 3,
-        "reverse_etl_syncs": 1,
+        "reverse_etl_syncs": 2,
     }
     assert [(one["resource_id"], one["status"]) for one in reported["last_runs"]] == [
         ("people", "COMPLETED"),

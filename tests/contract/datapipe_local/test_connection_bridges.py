@@ -108,8 +108,9 @@ def test_state_has_up_to_255_characters(api: Api) -> None:
     assert len(listed(api)) == 4
 
 
-def test_label_has_at_least_one_character(api: Api) -> None:
-    refused(api, "label", BRIDGE | {"label": ""})
+def test_label_is_text_of_at_least_one_character(api: Api) -> None:
+    for label in ("", "a\0b"):
+        refused(api, "label", BRIDGE | {"label": label})
     for label in ("x", "é", " ", "y" * 10_000):
         httpx.post(create(api, label=label)["authorize_url"], data={"path": "/elsewhere"})
         assert api.all_pages("/connections")[-1]["label"] == label

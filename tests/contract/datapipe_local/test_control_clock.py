@@ -69,6 +69,21 @@ def test_durations_of_runs_are_those_of_the_clock(shop: DatapipeLocal) -> None:
     assert by_schedule(shop, "hours")[0]["finished_at"] == "2030-01-01T02:00:00.000Z"
 
 
+def test_builds_of_tables_last_for_the_minimum_duration(shop: DatapipeLocal) -> None:
+    table = {"sql_template": "SELECT 1 AS x", "materialization": "table", "publish": True}
+    own = {"id": "own", "name": "own", "cron_expression": "0 1 * * *", **table}
+    part = {"id": "part", "name": "part", "orchestration_workflow_id": "nightly", **table}
+    shop.seed({"transforms": [own, part]})
+    for transform_id in ("own", "part"):
+        shop.journal.wait_for_runs(transform_id)
+        shop.runs(transform_id, minimum_duration=3600)
+    shop.clock.set(NEW_YEAR)
+    shop.clock.advance(hours=3)
+    for transform_id, trigger in (("own", "schedule"), ("part", "orchestration")):
+        build = shop.journal.assert_one_run(transform_id, trigger=trigger)
+        assert as_datetime(build["finished_at"]) - as_datetime(build["started_at"]) == dt.timedelta(hours=1)
+
+
 def test_schedules_before_a_set_time_are_missed(shop: DatapipeLocal) -> None:
     shop.clock.set(NEW_YEAR)
     shop.clock.advance(seconds=0)

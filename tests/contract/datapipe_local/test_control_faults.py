@@ -224,6 +224,7 @@ def test_health_and_the_control_plane_never_fail(service: LocalService, api: Api
     [
         ({"path": "/elt_stream/*/request_run", "drop": True}, "matches no path"),
         ({"path": "/health", "drop": True}, "matches no path"),
+        ({"path": "/elt_streams/", "drop": True}, "matches no path"),
         ({"path": "/_local/reset", "drop": True}, "matches no path"),
         ({"method": "PATCH", "drop": True}, "takes GET"),
         ({}, "give an effect"),

@@ -10,6 +10,7 @@ import pytest
 from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
 from tests.contract.datapipe_local.controlled import seed
+from tests.support.processes import wait_for
 
 
 @pytest.fixture
@@ -58,6 +59,17 @@ def test_polls_advance_a_materialization(shop: DatapipeLocal) -> None:
     shop.api.post("/transforms/table/publish", json={"name": "t", "materialization": "table"}).raise_for_status()
     seen = polled(shop, "/transforms/table", 3, "materialization_status")
     assert seen == ["running", "running", "completed"]
+
+
+def test_polls_advance_a_build_of_an_orchestration(shop: DatapipeLocal) -> None:
+    shop.api.post("/transforms/table/publish", json={"materialization": "table"}).raise_for_status()
+    shop.journal.wait_for_runs("table")
+    attached = {"orchestration_workflow_id": "nightly"}
+    shop.api.post("/transforms/table/orchestration", json=attached).raise_for_status()
+    shop.runs("table", running_polls=2)
+    shop.api.post("/orchestrations/nightly/request_run").raise_for_status()
+    wait_for("the build", lambda: bool(shop.journal.runs("table", status="running")), limit=10, interval=0.01)
+    assert polled(shop, "/transforms/table", 3, "materialization_status") == ["running", "running", "completed"]
 
 
 def test_waiting_runs_proceed_after_the_behavior_is_removed(shop: DatapipeLocal) -> None:

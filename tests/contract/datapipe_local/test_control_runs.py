@@ -14,6 +14,7 @@ from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import ANY_STREAM, ORDERS, journalled, seed
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
+from tests.contract.datapipe_local.test_cli import run
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -176,6 +177,26 @@ def test_a_reset_restores_the_seed(service: LocalService, api: Api) -> None:
     assert api.run_stream("orders").rows_synced == 2
 
 
+def test_a_reset_that_cannot_apply_a_seed_loses_nothing(data: Path) -> None:
+    count = {"sql_template": "SELECT count(*) AS n FROM {{raw.shop.orders}}"}
+    with LocalService(seed(data), control=True) as service:
+        api = Api(service)
+        api.run_stream("orders")
+        api.post("/_local/seed", {"transforms": [{"id": "n", "name": "n", "publish": True, **count}]})
+        # The transform reads a stream that is not loaded after a reset.
+        problem = "Unknown reference {{raw.shop.orders}}"
+        refusal = api.client.post("/_local/reset")
+        assert (refusal.status_code, problem in refusal.json()["message"]) == (400, True)
+        assert api.run_stream("orders").rows_synced == 2
+        service.stop()
+        refused = run("reset", "--home", service.home, "--keep-seed")
+        assert (refused.returncode, problem in refused.stderr) == (1, True)
+        service.start()
+        query = {"sql": "SELECT count(*) AS rows, any_value(n) AS n FROM shop.orders, models.n"}
+        assert api.post("/_local/query", query)["data"] == [{"rows": 2, "n": 2}]
+        assert len(api.get("/elt_stream_runs?elt_stream_id=orders")["data"]) == 2
+
+
 def test_a_reset_interrupts_active_runs(service: LocalService, api: Api) -> None:
     service.runs({"minimum_duration": 3600})
     api.until(api.post(ORDERS)["status_url"], lambda _: True)
@@ -198,7 +219,7 @@ def test_a_reset_ends_delayed_requests(service: LocalService, api: Api) -> None:
 
     thread = threading.Thread(target=request)
     thread.start()
-    wait_for("the request is in the journal", lambda: bool(service.journal_requests(ORDERS)), limit=5, interval=0.01)
+    wait_for("the request is in the journal", lambda: bool(service.journal_requests(ORDERS)), limit=60, interval=0.01)
     service.reset()
     thread.join(5)
     assert seen == ["RemoteProtocolError"]
@@ -218,7 +239,7 @@ def test_a_reset_during_a_slow_delivery_is_refused(data: Path, partner: Partner)
     with LocalService(wanted, control=True) as service:
         api = Api(service)
         url = api.post("/reverse_etl_syncs/export/request_run")["status_url"]
-        wait_for("a record was received", lambda: bool(partner.received), limit=5, interval=0.01)
+        wait_for("a record was received", lambda: bool(partner.received), limit=60, interval=0.01)
         assert api.refused("POST", "/_local/reset", 503)["error_code"] == "busy"
         # The delivery continues, and no record is sent twice.
         assert api.ended(url)["status"] == "COMPLETED"

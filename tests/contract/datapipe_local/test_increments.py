@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.contract.datapipe_local.elt_home import Home
 
 POINTER = {"incremental_pointer_id": "at"}
 MERGED = {**POINTER, "incremental_primary_key_name": ["id"]}
+HIDDEN = {"hashed_columns": ["a"], "excluded_columns": ["b"]}
 
 
 def test_new_rows_are_merged_by_key(home: Home) -> None:
@@ -31,6 +33,26 @@ def test_new_rows_are_merged_by_key(home: Home) -> None:
     expected = [(1, "a2", 5), (2, "b", 2), (3, "tie", 2), (4, "none", None)]
     assert home.run("people") == (0, "INCREMENTAL", "NONE")
     assert home.rows("FROM {{raw.shop.people}}") == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"),
+    [
+        ([{"n": "created", "at": 1}, {"n": "paid", "at": 1}], "created"),
+        ([{"n": "old", "at": None}, {"n": "new", "at": 1}], "new"),
+        ([{"n": "old", "at": None}, {"n": "older", "at": None}], "old"),
+    ],
+    ids=["equal pointers", "one null pointer", "null pointers"],
+)
+def test_unchanged_rows_of_one_key_change_nothing(home: Home, rows: list[dict[str, Any]], kept: str) -> None:
+    home.seed({"name": "orders", **MERGED, "enabled_history_table": True})
+    for latest in (1, 2):
+        home.write("orders", *({"id": 1, **row} for row in rows), {"id": 2, "n": "latest", "at": latest})
+        # The second pass has a greater pointer in another row.
+        assert home.run("orders")[0] == 3 - latest
+        assert home.run("orders") == (0, "INCREMENTAL", "NONE")
+        assert home.rows("SELECT n FROM {{raw.shop.orders}} WHERE id = 1") == [(kept,)]
+    assert home.rows("SELECT n, valid_to FROM {{raw.shop.orders_history}} WHERE id = 1") == [(kept, None)]
 
 
 def test_new_rows_are_appended_without_a_key(home: Home) -> None:
@@ -138,6 +160,36 @@ def test_first_load_in_slices_then_incremental(home: Home) -> None:
     assert len(home.rows("FROM {{raw.shop.people_history}}")) == 6
 
 
+@pytest.mark.parametrize("options", [POINTER, {}], ids=["incremental", "full"])
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_columns_hidden_at_a_first_load_in_slices(home: Home, options: dict[str, Any], when: str) -> None:
+    def change() -> str:
+        added = home.change(name="people", enabled_history_table=True, **HIDDEN, **options)
+        return str(added[0]["id"]) if added else "people"
+
+    home.seed({"name": "people", "enabled_history_table": True, **options})
+    home.write("people", *({"id": number, "at": number, "a": "x", "b": "y"} for number in range(5)))
+    stream = "people"
+    if when == "before":
+        # The history of a deleted stream stays.
+        home.run("people")
+        assert home.api.client.delete("/elt_streams/people").status_code == 204
+        stream = change()
+    home.api.post("/_local/seed", {"runs": {"first_load_slice_rows": 2, "minimum_duration": 0.5}})
+    url = home.api.post(f"/elt_streams/{stream}/request_run")["status_url"]
+    home.api.until(url, lambda run: run["status"] == "CHUNK_COMPLETED")
+    if when == "during":
+        change()
+    home.api.until(f"/elt_stream_runs?elt_stream_id={stream}&limit=1", lambda run: run["status"] == "COMPLETED")
+    if when == "during":
+        assert home.api.run_stream(stream).rows_synced == 5
+        assert home.latest("people")["full_sync_trigger"] == ("SCHEMA_CHANGE" if options else "NONE")
+    for query in ("FROM {{raw.shop.people}}", "FROM {{raw.shop.people_history}}"):
+        found = home.rows(query)
+        assert len(found) == 5
+        assert all(len(row[2]) == 64 and "y" not in row for row in found)
+
+
 def test_history_contains_every_version_of_a_row(home: Home) -> None:
     home.seed(
         {"name": "people", **MERGED, "enabled_history_table": True}, {"name": "whole", "enabled_history_table": True}
@@ -200,6 +252,15 @@ def test_lists_of_records_are_substreams(home: Home) -> None:
     home.api.refused("POST", "/transforms/query_previews", 400, json=reference)
 
 
+def test_substreams_of_streams_with_similar_names(home: Home) -> None:
+    home.seed({"name": "orders"}, {"name": "orders__old"})
+    for name, sku in (("orders__old", "a"), ("orders", "b")):
+        home.write(name, {"id": 1, "items": [{"sku": sku}]})
+        home.run(name)
+    assert home.rows("FROM {{raw.shop.orders__old__items}}") == [("a",)]
+    assert home.rows("FROM {{raw.shop.orders__items}}") == [("b",)]
+
+
 def test_invalid_options_are_refused(home: Home) -> None:
     home.seed({"name": "people", **MERGED}, {"name": "people_history"})
     home.write("people", {"id": 1, "at": 1, "tags": ["t"]})
@@ -213,6 +274,48 @@ def test_invalid_options_are_refused(home: Home) -> None:
         body = {"source_streams": [{"name": "people", option: value}]}
         refused = home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
         assert refused["message"].startswith(f"source_streams.0.{option}: {message}")
+
+
+def test_tables_of_streams_cannot_be_replaced(home: Home) -> None:
+    home.seed(*({"name": name, "enabled_history_table": True} for name in ("orders", "early")))
+    home.write("orders", {"id": 1, "items": [{"sku": "a"}]})
+    home.run("orders")
+    transform = {"folder_path": "shop", "sql_template": "SELECT 1 AS x", "publish": True}
+    for keeps_history in (True, False):
+        home.change(name="orders", enabled_history_table=keeps_history)
+        for name in ("orders", "early", "Orders_History", "orders__items", *["early_history"] * keeps_history):
+            refused = home.api.refused("POST", "/transforms", 400, json={"name": name, **transform})
+            assert refused["error_code"] == "name_taken"
+            assert refused["message"].startswith(f"name: shop.{name} is a table of the ELT stream ")
+        home.change(name="early", enabled_history_table=False)
+    for name in ("orders_history", "orders__items"):
+        home.write(name, {"id": 2})
+        home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json={"source_streams": [{"name": name}]})
+    assert home.rows("SELECT id FROM {{raw.shop.orders_history}}") == [(1,)]
+
+
+def test_loads_keep_transforms_with_similar_names(home: Home) -> None:
+    home.seed({"name": "orders"}, {"name": "gone"})
+    for name in ("orders", "gone", "late"):
+        home.write(name, {"id": 1})
+    home.run("gone")
+    assert home.api.client.delete("/elt_streams/gone").status_code == 204
+    transform = {"folder_path": "shop", "sql_template": "SELECT 1 AS x", "publish": True}
+    # Neither the load nor the removal of a table may drop a transform as one of its substreams.
+    for name in ("orders__daily", "Gone__daily"):
+        refused = home.api.refused("POST", "/transforms", 400, json={"name": name, **transform})
+        assert refused["error_code"] == "name_taken"
+        assert refused["message"].startswith(
+            f"name: shop.{name} is reserved for a substream of shop.{name[:-7].lower()}"
+        )
+    for name in ("orders_daily", "late__daily"):
+        home.api.post("/transforms", {"name": name, **transform}, status=201)
+    refused = home.api.refused(
+        "POST", "/elt_syncs/shop/source_streams", 400, json={"source_streams": [{"name": "late"}]}
+    )
+    assert "the transform 'late__daily' has the name of a substream of shop.late" in refused["message"]
+    home.run("orders")
+    assert home.rows("FROM {{model.shop.orders_daily}}, {{model.shop.late__daily}}") == [(1, 1)]
 
 
 @pytest.mark.slow

@@ -142,6 +142,14 @@ def test_keys_that_differ_only_by_case_are_two_columns(api: Api, sender: httpx.C
     assert rows(api, "open.events") == [(1, 2), (None, 3)]
 
 
+def test_integers_keep_all_digits_if_keys_differ_by_case(api: Api, sender: httpx.Client) -> None:
+    push(sender, EVENTS, [{"id": 1, "a": 1, "A": 2**80 + 1, "b": {"x": 1, "X": 2}}, {"id": 2, "A": 1.5}])
+    first, second = rows(api, "open.events")
+    # Only such columns are JSON.
+    assert first == (1, 1, 2**80 + 1, {"x": 1, "X": 2})
+    assert second == (2, None, 1.5, None)
+
+
 def test_packed_tables_contain_the_text_of_requests(api: Api, sender: httpx.Client) -> None:
     sent = [b'{"b": 1,\n "a":1.10}', b"[1, 2]", b'"text"', b"null", b"1e3", b'{"x": %d}' % (10**60 + 7)]
     for content in sent:
@@ -151,7 +159,8 @@ def test_packed_tables_contain_the_text_of_requests(api: Api, sender: httpx.Clie
 
 ODD = [
     {},
-    {"": 1},
+    {"x": {"y": 1}, "z": {"t": "x", "T": 1}},
+    {"x": {"Y": 2, "": 3}},
     {"a": 1, "A": 2},
     {"json": 1},
     {"a b": {'"': [{}, []]}},
@@ -182,7 +191,10 @@ NO_JSON = [
     *(b'{"a":' + b"9" * 5_000 + b"}", b'{"canary":1,"canary":2}', b"\xff\xfe", b"\xef\xbb\xbf{}"),
     *(b"[" * 10_000, b'{"a":' * 3_000),
 ]
-NO_RECORDS = [b"5", b"null", b'"canary"', b"[1]", b'[{"a":1},[{"a":1}]]', b"[{}, null]"]
+NO_RECORDS = [
+    *(b"5", b"null", b'"canary"', b"[1]", b'[{"a":1},[{"a":1}]]', b"[{}, null]"),
+    *(b'{"":1}', b'[{"a":1},{"a":2,"":3}]'),
+]
 
 
 def test_invalid_payloads_are_refused(api: Api, sender: httpx.Client) -> None:
@@ -419,10 +431,23 @@ def test_removed_table_fails_only_its_stream(api: Api) -> None:
 
 
 def test_packed_table_becomes_unpacked(api: Api, sender: httpx.Client) -> None:
-    for content in (b"5", b'{"a": 1}', b'[{"a":2},"x"]'):
+    for content in (b"5", b'{"a": 1}', b'[{"a":2},"x"]', b'{"a":3,"":4}'):
         push(sender, "/webhooks/open/raw", content)
     reauthorize(api, "raw", sync_mode="unpacked")
-    assert len(rows(api, "open.raw")) == 4
+    expected = [(5, None), (None, 1), (None, 2), ("x", None), ({"a": 3, "": 4}, None)]
+    assert rows(api, "open.raw") == sorted(expected, key=str)
+
+
+def test_objects_whose_keys_differ_only_by_case_are_json(api: Api, sender: httpx.Client) -> None:
+    push(sender, EVENTS, {"id": 1, "on": "12-31-2026", "a": {"x": 1}, "b": {"y": 1}})
+    assert rows(api, "open.events") == [(1, "2026-12-31", {"x": 1}, {"y": 1})]
+    push(sender, EVENTS, [{"id": 2, "a": {"X": 2}}, {"id": 3, "A": {"y": 3}}])
+    # The other columns keep their types.
+    assert rows(api, "open.events") == [
+        (1, "2026-12-31", {"x": 1}, {"y": 1}, None),
+        (2, None, {"X": 2}, None, None),
+        (3, None, None, None, {"y": 3}),
+    ]
 
 
 @pytest.mark.slow

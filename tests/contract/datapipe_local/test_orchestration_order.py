@@ -115,7 +115,7 @@ def test_independent_parts_do_not_wait(service: LocalService, api: Api) -> None:
         statuses = {name: run["status"].upper() for name, run in parts(service, run_id).items()}
         return statuses == {**done, "slow": "RUNNING"}
 
-    wait_for("all parts but the dependents of the slow stream", independent_parts_are_done, limit=20)
+    wait_for("all parts but the dependents of the slow stream", independent_parts_are_done, limit=60)
 
 
 def test_parts_wait_for_their_dependencies(service: LocalService, api: Api, source: Path) -> None:

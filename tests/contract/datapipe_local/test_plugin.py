@@ -8,8 +8,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -25,6 +26,8 @@ from tests.support.processes import wait_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tests.contract.datapipe_local.partner import Partner
+
 HERE = Path(__file__).parent
 SHOP = """
 connections:
@@ -35,6 +38,16 @@ elt_syncs:
     destination_schema_name: shop
     source_streams:
       - {id: people, name: people, file: people.csv, options: {nullstr: NA}}
+"""
+EXPORT = """
+connections: [{id: out, integration_id: http, label: Out, settings: {url: "URL"}}]
+transforms: [{id: ones, name: ones, publish: true, sql_template: SELECT 1 AS id}]
+reverse_etl_syncs:
+  - id: export
+    source_id: ones
+    destination_connection_id: out
+    object_type_id: ones
+    operation: {mode: insert, mappings: [{source_property_id: id, destination_property_id: id}]}
 """
 #: An error deep in a nested value.
 DEEP = """reverse_etl_syncs:
@@ -121,6 +134,18 @@ def test_each_test_has_its_own_seed_and_rows(project: Path, options: list[str], 
 
 
 @pytest.mark.slow
+def test_marker_has_no_named_arguments(project: Path) -> None:
+    (project / "test_shop.py").write_text(
+        "import pytest\n@pytest.mark.datapipe_local(seed={})\ndef test_it(datapipe_local): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(project), str(project)]
+    done = subprocess.run(  # noqa: S603 - the program of this project
+        command, env=environment(project), cwd=project, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "the marker datapipe_local has no argument named seed" in done.stdout
+
+
+@pytest.mark.slow
 def test_service_ends_with_a_killed_test_process(project: Path) -> None:
     pid_file = project / "pid"
     (project / "test_shop.py").write_text(
@@ -139,7 +164,7 @@ def test_service_ends_with_a_killed_test_process(project: Path) -> None:
             assert alive(pid)
         finally:
             tests.kill()
-    wait_for("the service is gone", lambda: not alive(pid), limit=15)
+    wait_for("the service is gone", lambda: not alive(pid), limit=60)
 
 
 @pytest.mark.slow
@@ -190,11 +215,42 @@ def test_errors_of_a_seed_name_the_line(
 
 
 @pytest.mark.slow
+def test_reset_waits_for_a_slow_destination(
+    datapipe_local: DatapipeLocal, partner: Partner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def slow(_: Any) -> tuple[int, dict[str, Any]]:
+        released.wait(60)
+        return 200, {}
+
+    reset = datapipe_local.control.reset
+
+    def until_refused(**options: Any) -> None:
+        try:
+            reset(**options)
+        except RefusedError:
+            released.set()
+            raise
+
+    partner.reset()
+    partner.rule = slow
+    datapipe_local.seed(EXPORT.replace("URL", partner.url))
+    request_run(datapipe_local, "reverse_etl_syncs/export")
+    wait_for("a record was received", lambda: bool(partner.received), limit=60)
+    monkeypatch.setattr(datapipe_local.control, "reset", until_refused)
+    datapipe_local.reset()
+    assert released.is_set()
+    assert datapipe_local.api.get("/connections").json()["data"] == []
+    partner.reset()
+
+
+@pytest.mark.slow
 def test_killed_service_starts_again(datapipe_local: DatapipeLocal, request: pytest.FixtureRequest) -> None:
     process: ServiceProcess = request.getfixturevalue("_datapipe_local_process")
     datapipe_local.seed(NIGHTLY)
     os.kill(process.pid, signal.SIGKILL)
-    wait_for("the end of the service", lambda: not process.is_alive, limit=10)
+    wait_for("the end of the service", lambda: not process.is_alive, limit=60)
     with DatapipeLocal(process, folder=HERE, setenv=lambda name, value: None) as service:
         assert service.api.get("/orchestrations").json()["data"] == []
 
@@ -287,6 +343,8 @@ def test_unknown_ids_and_paths_are_errors_of_journal_assertions(shop: DatapipeLo
         shop.journal.assert_runs("poeple", 0)
     with pytest.raises(RefusedError, match=r"'/elt_stream/\*/request_run' matches no path of the interface"):
         shop.journal.assert_requests("/elt_stream/*/request_run", 0)
+    with pytest.raises(RefusedError, match="'/elt_streams/' matches no path of the interface"):
+        shop.journal.assert_requests("/elt_streams/", 0)
     # Deleted resources are known.
     shop.api.delete("/transforms/view").raise_for_status()
     assert shop.journal.assert_requests("/transforms/*", method="DELETE")
@@ -311,3 +369,22 @@ def test_behavior_of_runs(shop: DatapipeLocal) -> None:
     shop.runs(minimum_duration=0.2)
     overrides = shop.control.request("GET", "runs")
     assert (overrides["minimum_duration"], overrides["resources"]["people"]) == (0.2, {"minimum_duration": 0.1})
+    shop.runs(scheduling_delay=0.1)
+    assert "minimum_duration" not in shop.control.request("GET", "runs")
+
+
+def test_behavior_of_a_resource_does_not_affect_others(shop: DatapipeLocal) -> None:
+    def run_orders(count: int) -> str:
+        request_run(shop, "elt_streams/orders")
+        return str(shop.journal.wait_for_runs("orders", count)[-1]["status"])
+
+    shop.runs("orders", outcomes=[{"fail": "The source is away."}], vanish=True)
+    assert run_orders(1) == "FAILED"
+    shop.runs("people", running_polls=2)
+    request_run(shop, "elt_streams/people")
+    shop.runs("nightly", minimum_duration=0.1)
+    shop.runs(minimum_duration=0.1)
+    assert run_orders(2) == "COMPLETED"
+    assert len(shop.api.get("/elt_stream_runs?elt_stream_id=orders").json()["data"]) == 2
+    # Its run still waits for polls.
+    assert shop.journal.assert_one_run("people")["finished_at"] is None

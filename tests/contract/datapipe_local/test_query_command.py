@@ -48,6 +48,18 @@ def query(home: Path, *arguments: str, **environment: str) -> CompletedProcess[s
     return run("query", "--home", home, *arguments, **environment)
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_results_do_not_depend_on_the_time_zone(empty_home: Path, zone: str) -> None:
+    times = "SELECT TIMESTAMPTZ '2026-01-01T02:00:00Z' AS t UNION ALL SELECT TIMESTAMPTZ '2026-01-01T20:00:00Z'"
+    sql = f"SELECT CAST(t AS DATE) AS day, CAST(t AS VARCHAR) AS text FROM ({times}) ORDER BY t"  # noqa: S608 - text of the test
+    done = query(empty_home, "--format", "csv", sql, TZ=zone)
+    assert done.stdout.splitlines() == [
+        "day,text",
+        "2026-01-01,2026-01-01 02:00:00+00",
+        "2026-01-01,2026-01-01 20:00:00+00",
+    ], done.stderr
+
+
 def test_table(home: Path) -> None:
     done = query(home, "SELECT id, name, note FROM shop.people ORDER BY id;")
     assert (done.returncode, done.stderr) == (0, "")

@@ -285,7 +285,7 @@ def test_delete_during_a_run(home: Home, endpoint: Collection) -> None:
     # The run ends after the record that it was sending.
     other = home.create(destination_connection_id="endpoint", object_type_id="notes")
     assert home.run(other) == (3, 3, 3, 3, 0)
-    wait_for("all requests", lambda: len(endpoint.calls) >= 4, limit=10)
+    wait_for("all requests", lambda: len(endpoint.calls) >= 4, limit=60)
     assert len(endpoint.calls) == 4
 
 

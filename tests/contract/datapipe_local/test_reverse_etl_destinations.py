@@ -86,6 +86,19 @@ def test_mirror_to_a_table(home: Home, folder: Path) -> None:
     assert home.failures(sync) == {}
 
 
+def test_mirror_keeps_rows_if_the_type_of_the_key_changes(home: Home, folder: Path) -> None:
+    home.load({1: "Ada", 3: "Cyd"})
+    sync = home.create(mode="mirror", destination_connection_id="shop_db")
+    home.run(sync)
+    home.write("id,name\n1.0,Ada L.\n3.0,Cyd\n2.5,Dan\n")
+    # The database refuses 2.5 in its column of integers.
+    assert home.run(sync) == (3, 3, 2, 1, 1)
+    assert execute(folder, "SELECT * FROM people") == [(1, "Ada L."), (3, "Cyd")]
+    home.write("id,name\n1,Ada L.\nx,Cyd\n")
+    assert home.run(sync) == (2, 2, 3, 2, 1)
+    assert execute(folder, "SELECT * FROM people") == [(1, "Ada L.")]
+
+
 def test_tables_are_object_types_with_their_columns(home: Home) -> None:
     home.load({1: "Ada"})
     of = {"connection_id": "shop_db"}
@@ -285,6 +298,28 @@ def test_retry_reuses_idempotency_key_only_for_unchanged_record(
     home.update(sync_id, mode="mirror", object_type_id="again")
     assert home.run(sync_id)[2:] == (1, 1, 0)
     assert careful.keys[-1] != key
+    assert home.run(sync_id)[2:] == (0, 0, 0)
+
+
+@pytest.mark.parametrize("is_executed", [True, False])
+@pytest.mark.parametrize(("settings", "unknown"), [({}, [1]), ({"batch_size": 2}, [1, 2])])
+def test_failed_insert_is_repeated_unchanged(
+    home: Home, careful: Partner, settings: Json, unknown: list[int], is_executed: bool
+) -> None:
+    target = {"destination_connection_id": "careful", "object_type_id": "events", "settings": settings}
+    sync_id = home.create(mode="insert", **target)
+    home.load({1: "Ada", 2: "Bob"})
+    careful.breaks, careful.loses = is_executed, not is_executed
+    assert home.api.run_reverse(sync_id).status == "FAILED"
+    careful.breaks = careful.loses = False
+    key = careful.keys[-1]
+    home.load({1: "changed", 3: "Cyd"})
+    assert home.api.run_reverse(sync_id).status == "COMPLETED"
+    # The endpoint gets the stored request first, also for records that the source has lost.
+    assert careful.keys[:6] == [key] * 6
+    sent = [one for content in careful.records for one in (content if settings else [content])]
+    names = {1: "Ada", 2: "Bob"}
+    assert sent == [*({"id": n, "name": names[n]} for n in unknown), {"id": 3, "name": "Cyd"}]
     assert home.run(sync_id)[2:] == (0, 0, 0)
 
 

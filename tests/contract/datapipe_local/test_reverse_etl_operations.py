@@ -194,12 +194,12 @@ def test_new_object_type_receives_all_records(home: Home) -> None:
 def test_file_settings_choose_folder_and_file(home: Home) -> None:
     home.load({1: "Ada"})
     home.file("2026").mkdir(parents=True, exist_ok=True)
-    home.file("2026/old.jsonl").write_text('{"id": 1, "name": "?"}\nno JSON\n[1]\n{"id": "1"}')
+    home.file("2026/old.jsonl").write_text('{"id": 1, "name": "?"}\nno JSON\n[1]\n{"id": "01"}')
     home.run(home.create(object_type_id="folder", settings={"folder": "2026"}))
     home.run(home.create(object_type_id="folder", settings={"folder": "2026", "file": "old.jsonl"}))
     assert home.lines("2026/folder.jsonl") == [{"id": 1, "name": "Ada"}]
     # Lines that are not records, and records with other keys, stay unchanged.
-    assert home.file("2026/old.jsonl").read_text() == '{"id": 1, "name": "Ada"}\nno JSON\n[1]\n{"id": "1"}\n'
+    assert home.file("2026/old.jsonl").read_text() == '{"id": 1, "name": "Ada"}\nno JSON\n[1]\n{"id": "01"}\n'
 
 
 def test_two_syncs_write_to_one_file(home: Home) -> None:

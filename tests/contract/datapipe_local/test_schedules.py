@@ -46,7 +46,7 @@ def wait_for_schedules(service: LocalService, expected: set[tuple[str, str]] = S
         with closing(sqlite3.connect(service.home / "state.sqlite")) as state:
             return set(state.execute("SELECT kind, subject_id FROM schedules")) == expected
 
-    wait_for("the schedules", are_computed, limit=10, interval=0.01)
+    wait_for("the schedules", are_computed, limit=60, interval=0.01)
 
 
 def all_due(service: LocalService) -> None:

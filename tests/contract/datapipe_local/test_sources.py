@@ -114,7 +114,7 @@ def test_generated_data(home: Home) -> None:
         home.api.run_stream(stream["id"])
         return home.rows("SELECT max(updated_at) FROM {{raw.shop.moving}}") != before
 
-    wait_for("a changed row", has_changed, limit=20)
+    wait_for("a changed row", has_changed, limit=60)
     assert home.rows("SELECT count(*) FROM {{raw.shop.moving}}") == [(1000,)]
     ((past,),) = home.rows("SELECT count(*) FROM {{raw.shop.moving_history}}")
     assert past > 1000
@@ -278,19 +278,19 @@ def test_long_read_ends_with_its_stream_and_the_service(
 
     home.connect("sql", {"url": url}, [{"name": "long", "table": kind}])
     home.api.post("/elt_streams/long/request_run")
-    wait_for("the read has begun", is_reading, limit=20)
+    wait_for("the read has begun", is_reading, limit=60)
     assert home.service.stop() == 0
     assert list(scratch.glob("tmp*")) == []
     for _ in range(2):
         home.service.start()
         # The read starts again. The files of a killed process are removed.
-        wait_for("the read has begun again", is_reading, limit=20)
+        wait_for("the read has begun again", is_reading, limit=60)
         assert len(list(scratch.glob("tmp*"))) == 1
         home.service.kill()
     home.service.start()
     deleted = home.api.client.delete("/elt_streams/long")
     assert deleted.is_success, deleted.text
-    wait_for("the read has ended", lambda: list(scratch.glob("tmp*")) == [], limit=20)
+    wait_for("the read has ended", lambda: list(scratch.glob("tmp*")) == [], limit=60)
 
 
 def test_incremental_query_reads_only_new_rows(home: Home) -> None:

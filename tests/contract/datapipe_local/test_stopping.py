@@ -55,10 +55,10 @@ def test_stop_ends_a_long_request_with_503(
     service: LocalService, beside: ThreadPoolExecutor, signals: list[signal.Signals]
 ) -> None:
     answer = beside.submit(send, service, "/_local/query", sql=ENDLESS)
-    wait_for("the query", lambda: cpu_of_children(service.pid) > CPU_TICKS or answer.done(), limit=20)
+    wait_for("the query", lambda: cpu_of_children(service.pid) > CPU_TICKS or answer.done(), limit=60)
     for number in signals[:-1]:
         service._program.send(number)
-        wait_for("the shutdown", lambda: "Shutting down" in service.log, limit=10)
+        wait_for("the shutdown", lambda: "Shutting down" in service.log, limit=60)
     assert service._signal(signals[-1]) == 0
     given = answer.result(20)
     assert given.status_code == 503
@@ -73,7 +73,7 @@ def test_stop_ends_a_long_request_with_503(
 def test_stop_waits_for_a_short_request(service: LocalService, beside: ThreadPoolExecutor) -> None:
     service.faults([{"path": ANY_STREAM, "delay": 0.7}])
     answer = beside.submit(send, service, ORDERS)
-    wait_for("the request", lambda: bool(service.journal_requests(ANY_STREAM)), limit=20)
+    wait_for("the request", lambda: bool(service.journal_requests(ANY_STREAM)), limit=60)
     assert service.stop() == 0
     assert answer.result(20).status_code == 200
     # The next process runs the acknowledged request.

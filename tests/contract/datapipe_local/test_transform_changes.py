@@ -80,6 +80,7 @@ INVALID: list[tuple[str, Any]] = [
     ("materialization", None),
     ("documentation", None),
     ("documentation", "\ud83d"),
+    ("documentation", "a\0b"),
     ("publish", "true"),
     ("publish", 1),
     ("wait_for_completion", None),

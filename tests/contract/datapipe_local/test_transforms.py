@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+
+import duckdb
+import pytest
 
 from tests.contract.datapipe_local.api import Api, Json
 from tests.contract.datapipe_local.controlled import journalled
@@ -24,6 +31,7 @@ from tests.contract.datapipe_local.transform_calls import (
     rows,
     versions,
 )
+from tests.contract.datapipe_local.warehouses import tables_of
 from tests.support.local_service import LocalService
 
 ENDLESS = SLOW.replace("range(300)", "range(300000000)")
@@ -180,11 +188,71 @@ def test_interrupted_deletion_is_finished_at_the_next_start(api: Api, service: L
     api.delete(f"/transforms/{table}")
     # The state that a kill between the two steps of a deletion leaves.
     service.stop()
+    with closing(duckdb.connect(str(service.warehouse))) as warehouse:
+        warehouse.execute("CREATE TABLE models.gone AS SELECT 1 AS x")
     with closing(sqlite3.connect(service.home / "state.sqlite", isolation_level=None)) as state:
-        state.execute("UPDATE transforms SET object_schema = 'models', object_name = 'v' WHERE id = ?", (table,))
+        state.execute("UPDATE transforms SET object_schema = 'models', object_name = 'gone' WHERE id = ?", (table,))
         assert state.execute("SELECT deleted_at IS NOT NULL FROM transforms WHERE id = ?", (table,)).fetchone() == (1,)
     service.start()
-    assert failure(api, "FROM models.v") == "There is no table models.v."
+    assert failure(api, "FROM models.gone") == "There is no table models.gone."
+
+
+#: A process that publishes a transform, and is killed before or after the commit of the view.
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from datapipe_local.services import transform_drafts, transform_publication
+from datapipe_local.services.context import Context
+from datapipe_local.storage.clock import Clock
+from datapipe_local.storage.home import Home
+from datapipe_local.storage.store import Store
+from datapipe_local.warehouse.warehouse import Warehouse
+
+home, when, action = Home(Path(sys.argv[1])), sys.argv[2], json.loads(sys.argv[3])
+home.make_scratch()
+context = Context(Store(home.state), Warehouse(home.warehouse, home.scratch), Clock())
+create_view = context.warehouse.create_view
+
+def create_and_end(*arguments, **options):
+    if when == "after":
+        create_view(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+context.warehouse.create_view = create_and_end
+if "of" in action:
+    (transform,) = context.store.transforms.all("WHERE name = ?", action.pop("of"))
+    transform_publication.publish(context, transform.id, **action)
+else:
+    transform_drafts.create(context, **action, publish=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("when", "action"),
+    [
+        ("before", {"of": "newer", "name": "w"}),
+        ("after", {"of": "newer", "name": "w"}),
+        ("after", {"of": "newer"}),
+        ("after", {"of": "t", "materialization": "view"}),
+        ("after", {"name": "w", "sql_template": "SELECT 1 AS x"}),
+    ],
+    ids=["before a new name", "new name", "new version", "view of a table", "new transform"],
+)
+def test_a_publication_killed_midway_is_undone(api: Api, service: LocalService, when: str, action: Json) -> None:
+    publish(api, "table", wait_for_completion=True)
+    newer = create(api, "newer", "FROM {{model.v}}", publish=True)["id"]
+    patch(api, newer, sql_template="SELECT 2 AS y")
+    service.stop()
+    killed = subprocess.run([sys.executable, "-c", KILLED, service.home, when, json.dumps(action)], check=False)  # noqa: S603 - fixed code of the test
+    assert killed.returncode == -signal.SIGKILL
+    service.start()
+    built(api, "table")
+    found = rows(api, "SELECT n.x AS n, t.x AS t FROM models.newer n, models.t t")
+    assert found == [{"n": 1, "t": 1}]
+    assert failure(api, "FROM models.w") == "There is no table models.w."
+    assert [one["name"] for one in api.all_pages("/transforms")] == ["v", "t", "newer"]
+    assert tables_of(service) == {"models.t": 1}
 
 
 def test_transforms_cannot_read_or_write_files(api: Api, service: LocalService) -> None:

@@ -197,6 +197,9 @@ def test_every_page_is_accessible_and_fits_a_phone(
         until(browser, lambda: not found(browser, ".loading"))
         assert texts(browser, "h1") == [title]
         assert texts(browser, ".side [aria-current=page]") == [navigation_entry(path)]
+        # The navigation is scrolled to the page.
+        row, entry = (found(browser, css)[0].rect for css in (".side nav", ".side [aria-current=page]"))
+        assert 0 < entry["x"] + entry["width"] / 2 - row["x"] < row["width"]
         html = "document.documentElement"
         assert browser.execute_script(f"return {html}.scrollWidth <= {html}.clientWidth"), path
         # All controls have names, and no heading level is skipped.
@@ -291,6 +294,14 @@ def test_columns_and_times_of_a_stream(browser: Chrome, service: LocalService, a
     assert shown.get_attribute("title").endswith(" UTC")
     assert f"{(run.started_at.hour + 9) % 12 or 12:02}:" in shown.text
     assert texts(browser, ".zone") == ["Asia/Tokyo"]
+
+
+def test_shown_runs_can_disappear(browser: Chrome, service: LocalService, api: Api) -> None:
+    api.run_stream("people")
+    go(browser, service, "/streams/people")
+    until(browser, lambda: len(table(browser, "Runs of people")) == 1)
+    service.runs({"resources": {"people": {"vanish": True}}})
+    until(browser, lambda: "It has not run yet." in texts(browser, ".empty .lead"))
 
 
 @pytest.mark.slow
@@ -533,7 +544,6 @@ def test_unknown_pages(browser: Chrome, service: LocalService) -> None:
 def test_keyboard_navigation(browser: Chrome, service: LocalService) -> None:
     go(browser, service, "/streams")
     until(browser, lambda: table(browser, "Streams"))
-    browser.execute_script("document.activeElement.blur()")
     browser.switch_to.active_element.send_keys(Keys.TAB)
     skip = browser.switch_to.active_element
     assert skip.text == "Skip to the content"

@@ -48,4 +48,4 @@ def wait_for_schedule(service: LocalService, subject_id: str, expression: str | 
             query = "SELECT cron_expression FROM schedules WHERE subject_id = ?"
             return state.execute(query, (subject_id,)).fetchall() == ([] if expression is None else [(expression,)])
 
-    wait_for(f"schedule {expression} of {subject_id}", has_schedule, limit=10, interval=0.01)
+    wait_for(f"schedule {expression} of {subject_id}", has_schedule, limit=60, interval=0.01)

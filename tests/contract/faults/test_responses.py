@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferr
 
 from airflow_provider_datapipe.api.client import Client
 from airflow_provider_datapipe.api.endpoints import connections, elt_stream_runs, orchestration_runs
-from airflow_provider_datapipe.api.errors import ProtocolError
+from airflow_provider_datapipe.api.errors import InvalidRequestError, ProtocolError
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
 from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
@@ -147,6 +147,28 @@ def test_publication_ends_although_its_answer_had_finer_times(serve: Serve, *, d
 
     serve(FinerTimes(-1, changed=("2026-03-01T10:00:00Z", "2026-03-02T10:00:00Z")))
     assert run(operator("transform", deferrable=deferrable, timeout=20))["outcome"] == "succeeded"
+
+
+# Text with half of a character, as of a service that cuts messages at a number of UTF-16 units.
+
+
+@MODES
+def test_failure_reason_with_half_of_a_character(serve: Serve, *, deferrable: bool) -> None:
+    memory = Memory()
+    serve(WaitedRun(-1, fields={"status": "FAILED", "error": 'no "\\ud83d": \U0001f600 \ud83d'}))
+    with pytest.raises(RunFailedError, match=r'the run failed: no "\\ud83d": \U0001f600 \ufffd'):
+        run(operator("reverse_etl", deferrable=deferrable, timeout=30), memory)
+    json.dumps([memory.kept, memory.pushed], ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\ude00", r"\ud83dx", r"\ude00\ud83d"])
+def test_refusal_with_half_of_a_character(half: str, serve: Serve) -> None:
+    body = f'{{"error_code": "invalid", "message": "cut {half}"}}'
+    serve(ScriptedServer([Reply(400, body.encode())]))
+    with pytest.raises(InvalidRequestError, match=r"cut .*\ufffd") as refused:
+        ask("elt_syncs.get", sync_id="x")
+    assert refused.value.error_code == "invalid"
+    str(refused.value).encode()
 
 
 # Status URLs.

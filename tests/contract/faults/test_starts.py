@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from airflow_provider_datapipe.runs.errors import RunConflictError, RunNotScheduledError
-from tests.support.hostile import Faults, HostileServer, Plan, Window
-from tests.support.hostile_cases import Case, Played, TaskKind, connected, play, wrong_outcomes
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
+from airflow_provider_datapipe.runs.errors import LostContactError, RunConflictError, RunNotScheduledError
+from tests.support.hostile import Faults, HostileServer, Plan, Service, Window
+from tests.support.hostile_cases import LATENCY, Case, Played, TaskKind, connected, play, wrong_outcomes
 from tests.support.simulated_time import simulated_time
 from tests.support.tasks import Memory, run
 
@@ -181,6 +185,17 @@ def test_refused_full_refresh_does_not_remain_requested(
 
 
 @MODES
+@pytest.mark.parametrize("option", [False, True], ids=["any run", "own run"])
+@pytest.mark.parametrize("rival", [None, 300.0], ids=["no active run", "active run"])
+def test_start_does_not_wait_for_a_planned_run(rival: float | None, *, option: bool, deferrable: bool) -> None:
+    faults = Faults(planned=2, conflict="unnamed")
+    done = played(Case("reverse_etl", deferrable, faults=faults, rival=rival, option=option, tries=1))
+    (attempt,) = done.attempts
+    assert attempt.error is None
+    assert attempt.ended - attempt.began < 1_000
+
+
+@MODES
 @pytest.mark.parametrize("policy", ["skip", "fail"])
 def test_refused_retry_of_failed_records_is_not_requested(policy: Any, *, deferrable: bool) -> None:
     done = played(Case("reverse_etl", deferrable, if_running=policy, option=True, rival=500.0, tries=1))
@@ -197,6 +212,26 @@ def test_run_that_was_never_scheduled_is_requested_again(kind: TaskKind, *, defe
         again = tried_after_recovery(done)
     assert again["outcome"] == "succeeded"
     assert len(starts(done)) == 2
+
+
+@MODES
+@pytest.mark.parametrize("kind", REFUSING)
+def test_options_changed_after_a_timeout_apply_to_a_new_run(kind: TaskKind, *, deferrable: bool) -> None:
+    servers: list[HostileServer] = []
+    case = Case(kind, deferrable, plans=(Plan(duration=250.0), Plan(duration=20.0)))
+    memory = Memory()
+    with simulated_time(lambda: all(server.is_idle for server in servers)) as clock:
+        service = case.service()
+        with connected(service) as server:
+            servers.append(server)
+            with pytest.raises(DatapipeError), mock.patch("tests.support.hostile_cases.TIMEOUT", 200.0):
+                run(case.task(), memory)
+            clock.sleep(100)
+            # The run of the first try has succeeded, but it is no full refresh, or has retried no records.
+            run(replace(case, option=True).task(), memory)
+    for resource_id in case.resource_ids:
+        first, second = service.runs_of(resource_id)
+        assert [bool(each.full_refresh or each.retried) for each in (first, second)] == [False, True]
 
 
 def tried_after_recovery(done: Played) -> Any:
@@ -283,3 +318,24 @@ def test_attach_ignores_earlier_results_despite_wrong_times(hours: int, *, defer
     faults = Faults(conflict="finished", stuck_conflict=Window(0, 20))
     with mock.patch("tests.support.hostile.dto.iso", shifted_by(hours)):
         played(Case("elt_stream", deferrable, faults=faults, tries=2))
+
+
+@MODES
+@pytest.mark.parametrize("most", [1, 2])
+def test_unreadable_run_keeps_only_its_place_in_a_sync(most: int, *, deferrable: bool) -> None:
+    servers: list[HostileServer] = []
+    with simulated_time(lambda: all(server.is_idle for server in servers)):
+        service = Service(latency=LATENCY)
+        unreadable = Faults(broken=Window(30), broken_as="500")
+        service.add("elt_stream", "one", parent_id="sync", plans=(Plan(duration=100.0),), faults=unreadable)
+        for name, duration in (("two", 2_500.0), ("three", 100.0), ("four", 100.0)):
+            service.add("elt_stream", name, parent_id="sync", plans=(Plan(duration=duration),))
+        task = EltSyncRunOperator(task_id="task", sync_id="sync", max_active_streams=most, deferrable=deferrable)
+        with connected(service) as server:
+            servers.append(server)
+            with pytest.raises(LostContactError, match=f"{1 if most > 1 else 4} of 4 streams"):
+                run(task)
+    begun = [run for name in ("two", "three", "four") for run in service.runs_of(name)]
+    assert len(begun) == (3 if most > 1 else 0)
+    for earlier, later in pairwise(begun):
+        assert earlier.finished_at <= later.requested_at

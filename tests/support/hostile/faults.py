@@ -60,8 +60,8 @@ class Faults:
     :param absent_times: how a time is shown that is not known yet.
     :param zero_started: started_at is the zero time also for runs that have started.
     :param omit_status: leave out the optional status of ELT stream runs until they have ended.
-    :param planned: number of planned orchestration runs, due tomorrow and later.
-    :param planned_canceled: planned orchestration runs are CANCELED.
+    :param planned: number of planned runs of an orchestration or reverse ETL sync, due tomorrow and later.
+    :param planned_canceled: planned runs are CANCELED.
     :param conflict: the ``active_run_id`` of a 409.
     :param stuck_conflict: when every request for a run answers 409 although no run is active.
     :param unavailable: when all requests answer ``unavailable_status``.

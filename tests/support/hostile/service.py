@@ -97,7 +97,7 @@ class Service:
         if resource.parent_id is not None:
             self._syncs.setdefault(resource.parent_id, resource)
         faults = resource.faults
-        for number in range(faults.planned if kind == "orchestration" else 0):
+        for number in range(faults.planned if kind in ("orchestration", "reverse_etl") else 0):
             plan = Plan(outcome="CANCELED" if faults.planned_canceled else "COMPLETED")
             due = self.began + (number + 1) * DAY
             self._new_run(resource, self.began - 60, due, plan, due_at=due)

@@ -3,7 +3,8 @@ Distributed deployment under kills: ``make distributed``, or ``python -m tests.s
 
 Starts Redis, PostgreSQL, two Celery workers, two triggerers, two schedulers, the API server and the DAG processor, each
 of which is restarted when it exits. Runs the example pipeline; then tasks of all kinds, while components, servers and
-workers with requests in progress are killed; then deferred tasks without kills (``--deferred``). Prints a table.
+workers with requests in progress are killed; then deferred tasks without kills (``--deferred``); then deferred tasks
+of which a triggerer is killed (``--takeover``). Prints a table.
 
 Needs PostgreSQL and Redis (``apt-get install postgresql redis-server``) and the packages of
 ``tests/system/celery-requirements.txt``. Exit status: 0 if all checks pass.
@@ -27,22 +28,22 @@ from tests.support.processes import ProgramError, Workspace
 from tests.support.redis_server import RedisServer
 from tests.system.airflow_api import AirflowApiError
 from tests.system.demo import ROOT, terminated
-from tests.system.distributed import chaos, deferred
-from tests.system.distributed.cases import DURATIONS, cases, waves_of
+from tests.system.distributed import chaos, deferred, takeover
+from tests.system.distributed.cases import DURATIONS, Case, cases, held_cases, waves_of
 from tests.system.distributed.chaos import Stage
 from tests.system.distributed.deployment import MAX_CONNECTIONS, Deployment, ProcessManager
-from tests.system.distributed.held_service import held_server
+from tests.system.distributed.held_service import Moment, held_server
 from tests.system.distributed.kills import ALL_VICTIMS, FEW_VICTIMS, Killer
 from tests.system.distributed.leaks import LeakCheck
 from tests.system.distributed.metadata import Metadata
 from tests.system.distributed.pipeline import Pipeline, pipeline
 from tests.system.distributed.plans import add_connection
-from tests.system.distributed.report import Report
+from tests.system.distributed.report import POST, Report
 from tests.system.latency.__main__ import missing
 
 #: Planned kills during requests for each wanted one, because other kills come first. A refusal also needs a rival's run
 #: that is still active when the task comes.
-_SPARE_POSTS, _SPARE_CONFLICTS = 1.5, 2.0
+_SPARE_POSTS, _SPARE_CONFLICTS = 2.5, 3.0
 #: Durations of runs in the short form: all kills of components are done while tasks wait.
 SHORT_DURATIONS = (40.0, 50.0)
 
@@ -80,7 +81,7 @@ def stage_of(
         if example is not None:
             secret["API key of the pipeline"] = example.api_key
         leaks = LeakCheck(Metadata(deployment.database_url), deployment.fernet_key, secret)
-        killer = Killer(deployment, database, broker, report)
+        killer = Killer(deployment, database, broker, service, report)
         yield Stage(dags, deployment, service, server, killer, leaks, report), manager
 
 
@@ -103,10 +104,14 @@ def play(given: argparse.Namespace, report: Report) -> None:
                 planned = ceil(_SPARE_POSTS * given.post_kills), ceil(_SPARE_CONFLICTS * given.conflict_kills)
                 durations = SHORT_DURATIONS if given.short else DURATIONS
                 waves = list(waves_of(cases(given.tasks, *planned, given.seed, durations), given.wave))
-                result = chaos.play(stage, waves, victims_of(given), given.interval)
+                result = chaos.play(
+                    stage, waves, victims_of(given), given.interval, lambda first: missing_kills(stage, given, first)
+                )
                 report.add_chaos(result, stage.killer, given.post_kills, given.conflict_kills)
             if given.deferred:
                 report.add_deferred(deferred.play(stage, given.deferred, window=given.window, spread=given.spread))
+            if given.takeover:
+                report.add_takeover(takeover.play(stage, given.takeover))
         finally:
             report.add("restarts by the process manager", dict(manager.restarts))
             stage.leaks.check_rows()
@@ -114,6 +119,13 @@ def play(given: argparse.Namespace, report: Report) -> None:
             searched = f"{stage.leaks.files} logs, {stage.leaks.rows} rows, {stage.leaks.triggers} triggers"
             found = "; ".join(sorted(stage.leaks.found)) or f"none in {searched}"
             report.add("secrets in logs and database", found, holds=not stage.leaks.found)
+
+
+def missing_kills(stage: Stage, given: argparse.Namespace, first: int) -> list[Case]:
+    """Return tasks for the kills during requests that have not succeeded, two for each; none if no kill is missing."""
+    posts = given.post_kills - stage.killer.count(*POST)
+    conflicts = given.conflict_kills - stage.killer.count(Moment.CONFLICT)
+    return list(held_cases(2 * max(0, posts), 2 * max(0, conflicts), first))
 
 
 def victims_of(given: argparse.Namespace) -> Sequence[Sequence[str]]:
@@ -131,6 +143,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--component-kills", type=int, help="other kills (default: 2 for each kind of kill)")
     parser.add_argument("--interval", type=float, default=25, help="seconds between those (default: %(default)s)")
     parser.add_argument("--deferred", type=int, default=0, metavar="N", help="deferred tasks (default: %(default)s)")
+    parser.add_argument("--takeover", type=int, default=0, metavar="N", help="deferred tasks whose triggerer is killed")
     parser.add_argument("--window", type=float, default=60, help="seconds to count requests (default: %(default)s)")
     parser.add_argument("--spread", type=float, default=300, help="seconds in which runs end (default: %(default)s)")
     parser.add_argument("--concurrency", type=int, default=8, help="tasks of a worker (default: %(default)s)")
@@ -146,8 +159,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         given.conflict_kills = given.post_kills
     if given.component_kills is None:
         given.component_kills = (len(FEW_VICTIMS) if given.short else 2 * len(ALL_VICTIMS)) if given.tasks else 0
-    if given.deferred > deferred.MOST_TASKS:
-        parser.error(f"--deferred is at most {deferred.MOST_TASKS}")
+    if max(given.deferred, given.takeover) > deferred.MOST_TASKS:
+        parser.error(f"--deferred and --takeover are at most {deferred.MOST_TASKS}")
     if lines := missing(["celery"]):
         parser.exit(2, "".join(f"{line}\n" for line in lines))
     return given

@@ -141,24 +141,30 @@ def cases(
     rng = random.Random(seed)  # noqa: S311 - no secret
     if post_kills + conflict_kills > count:
         raise ValueError(f"{count} tasks are not enough for {post_kills + conflict_kills} kills during their requests")
-    found = list(_held(post_kills, conflict_kills))
+    found = list(held_cases(post_kills, conflict_kills))
     found += _others(count - len(found), len(found))
     rng.shuffle(found)
     return [replace(case, duration=duration) for case, duration in zip(found, cycle(durations), strict=False)]
 
 
-def _held(post_kills: int, conflict_kills: int) -> Iterator[Case]:
-    """Return the tasks with a held request, with each combination of kind, mode and retries in turn."""
+def held_cases(post_kills: int, conflict_kills: int, first: int = 0) -> Iterator[Case]:
+    """
+    Return the tasks with a held request, with each combination of kind, mode and retries in turn.
+
+    :param post_kills: the number of tasks whose worker is killed during a POST.
+    :param conflict_kills: the number of tasks whose worker is killed during the decision about a 409.
+    :param first: the number of the first task.
+    """
     turns = _combinations(tuple(RUN_KINDS))
     for number in range(post_kills):
         kind, mode, retries = next(turns)
         moment = (Moment.RESPONSE, Moment.REQUEST)[number % 2]
-        yield Case(number, kind, mode, retries, moment)
+        yield Case(first + number, kind, mode, retries, moment)
     turns = _combinations(REFUSED_KINDS)
     for number in range(conflict_kills):
         kind, mode, retries = next(turns)
         yield Case(
-            post_kills + number,
+            first + post_kills + number,
             kind,
             mode,
             retries,

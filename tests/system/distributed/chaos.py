@@ -27,6 +27,8 @@ LIMIT_PER_TASK, LIMIT_OF_WAVE = 20.0, 900.0
 _INTERVAL = 1.0
 #: Tasks that have to be running or deferred before the first kill, as a part of all.
 _FIRST_KILL = 0.1
+#: The most waves for kills that have not succeeded.
+_MOST_FURTHER = 3
 #: Lines of each task log that are shown for a wrong outcome.
 _LOG_LINES = 40
 
@@ -79,26 +81,36 @@ class ChaosResult:
 
 
 def play(
-    stage: Stage, waves: Sequence[Sequence[Case]], victims: Sequence[Sequence[str]], interval: float
+    stage: Stage,
+    waves: Sequence[Sequence[Case]],
+    victims: Sequence[Sequence[str]],
+    interval: float,
+    further: Callable[[int], Sequence[Case]],
 ) -> ChaosResult:
     """
     Run the waves, one after the other, and kill the victims in turn.
 
     :param victims: components and servers to kill, in order. A wave that ends early leaves its rest to the next one.
     :param interval: seconds between two kills.
+    :param further: function that returns the tasks of a further wave, for kills that have not succeeded, from the
+        number of the first task; none if no kill is missing.
     """
     result, left = ChaosResult(), list(victims)
     begun = time.monotonic()
     with Striker(stage.killer, stage.service) as striker:
-        for number, wave in enumerate(waves):
-            share = ceil(len(left) / (len(waves) - number))
+        for number in range(len(waves) + _MOST_FURTHER):
+            wave = waves[number] if number < len(waves) else further(len(result.verdicts))
+            if not wave:
+                break
+            share = ceil(len(left) / max(1, len(waves) - number))
             done, verdicts = _Wave(stage, f"chaos_{number:02}", wave).play(left[:share], interval)
             del left[:done]
             result.verdicts += verdicts
             result.retried += sum(verdict.observed.try_number > 1 for verdict in verdicts)
             wrong = [verdict for verdict in verdicts if verdict.faults]
             states = dict(Counter(verdict.observed.state for verdict in verdicts))
-            stage.report(f"wave {number + 1} of {len(waves)}: {states}, {len(wrong)} wrong")
+            planned = f" of {len(waves)}" if number < len(waves) else ", for missing kills"
+            stage.report(f"wave {number + 1}{planned}: {states}, {len(wrong)} wrong")
             for verdict in wrong:
                 stage.report(str(verdict))
         result.missed, result.kills_left = striker.missed, len(left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
@@ -11,11 +12,12 @@ from math import ceil
 from pathlib import Path
 
 from tests.support.hostile import Plan
+from tests.support.process_table import tree_of
 from tests.support.processes import wait_for
 from tests.system.airflow_api import ENDED
 from tests.system.distributed.cases import REFUSED_KINDS, RUN_KINDS
 from tests.system.distributed.chaos import Stage
-from tests.system.distributed.deployment import TRIGGERERS
+from tests.system.distributed.deployment import TRIGGERERS, WORKERS
 from tests.system.distributed.metadata import TaskRow
 from tests.system.distributed.plans import write_plan
 
@@ -29,6 +31,8 @@ _START_SECONDS = 0.4
 MOST_TASKS = 2_000
 #: Seconds for the deferral of one task, and for the wait after the end of the runs.
 LIMIT_PER_TASK, LIMIT = 15.0, 900.0
+#: Niceness of the workers.
+_NICENESS = 15
 #: Logged by a triggerer whose event loop did not run for 0.2 s.
 BLOCKED = re.compile(r"async thread was blocked for (?P<seconds>[\d.]+) seconds")
 
@@ -44,8 +48,8 @@ class DeferredResult:
     :param requests: requests per second while all tasks waited.
     :param to_event: time from the end of each run to its trigger event.
     :param to_success: time from the end of each run to the success of its task.
-    :param blocked_before: warnings about a blocked event loop until all tasks were deferred.
-    :param blocked: the same warnings from then on.
+    :param blocked_before: seconds of each warning about a blocked event loop until all tasks were deferred.
+    :param blocked: the same for the warnings from then on.
     :param faults: wrong outcomes and duplicate runs.
     """
 
@@ -55,8 +59,8 @@ class DeferredResult:
     requests: float
     to_event: Sequence[float]
     to_success: Sequence[float]
-    blocked_before: int
-    blocked: int
+    blocked_before: Sequence[float]
+    blocked: Sequence[float]
     faults: Sequence[str]
 
 
@@ -83,32 +87,15 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     :param window: seconds in which requests are counted.
     :param spread: seconds over which the ends of the runs are distributed.
     """
-    names = list(_add_resources(stage, count, window, spread))
-    runs: dict[str, str] = {}
+    lower_priority_of_workers(stage)
+    names = list(add_resources(stage, "deferred", count, window, spread))
     logs = [stage.deployment.program(each).log for each in TRIGGERERS]
-    warned = len(blocked_warnings(logs))
+    earlier = Counter(blocked_warnings(logs))
     begun = time.monotonic()
-    for begin in range(0, count, TASKS_OF_A_DAG):
-        dag_id = f"deferred_{begin // TASKS_OF_A_DAG:02}"
-        write_plan(stage.dags, dag_id, [_task(name) for name in names[begin : begin + TASKS_OF_A_DAG]])
-        runs[dag_id] = stage.deployment.trigger(dag_id)
-    reported = 0.0
-
-    def all_deferred() -> bool:
-        nonlocal reported
-        states = Counter(row.state for row in _rows(stage, runs))
-        if time.monotonic() > reported + 30:
-            reported = time.monotonic()
-            stage.report(f"deferring: {dict(states)}")
-        if states.keys() & {"failed", "success", "up_for_retry"}:
-            return True
-        polled = stage.metadata.select("SELECT count(*) FROM trigger WHERE triggerer_id IS NOT NULL")
-        return states["deferred"] == count and polled[0][0] == count
-
-    wait_for("all tasks are deferred", all_deferred, limit=LIMIT + LIMIT_PER_TASK * count, interval=2)
+    runs = defer(stage, names)
     deferring = time.monotonic() - begun
     shares = [share for _, share in stage.metadata.select("SELECT triggerer_id, count(*) FROM trigger GROUP BY 1")]
-    blocked_before = len(blocked_warnings(logs)) - warned
+    blocked_before = Counter(blocked_warnings(logs)) - earlier
     stage.report(f"all tasks are deferred after {deferring:.0f} s, by triggerer: {shares}")
     first = len(stage.service.journal)
     time.sleep(window)
@@ -117,15 +104,8 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     now = time.time() + 5
     stage.service.change_ends({name: now + spread * number / count for number, name in enumerate(names)})
     stage.report(f"{requests:.2f} requests per second; the runs end within {spread:.0f} s")
-    ended = dict.fromkeys(runs, False)
-
-    def all_over() -> bool:
-        for dag_id, run_id in runs.items():
-            ended[dag_id] = ended[dag_id] or stage.metadata.run_state(dag_id, run_id) in ENDED
-        return all(ended.values())
-
-    wait_for("all DAG runs have ended", all_over, limit=LIMIT + spread + LIMIT_PER_TASK * count, interval=2)
-    rows = _rows(stage, runs)
+    wait_for_ends(stage, runs, limit=spread + LIMIT_PER_TASK * count)
+    rows = rows_of(stage, runs)
     return DeferredResult(
         tasks=count,
         by_triggerer=shares,
@@ -133,17 +113,29 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
         requests=requests,
         to_event=[delay for row in rows for delay in _delays(stage, row, row.scheduled_at)],
         to_success=[delay for row in rows for delay in _delays(stage, row, row.end_date)],
-        blocked_before=blocked_before,
-        blocked=len(blocked_warnings(logs)) - warned - blocked_before,
-        faults=list(_faults(stage, rows)),
+        blocked_before=sorted(blocked_before.elements()),
+        blocked=sorted((Counter(blocked_warnings(logs)) - earlier - blocked_before).elements()),
+        faults=list(faults(stage, rows)),
     )
 
 
-def _add_resources(stage: Stage, count: int, window: float, spread: float) -> Iterator[str]:
+def lower_priority_of_workers(stage: Stage) -> None:
+    """
+    Lower the scheduling priority of the workers, so that they do not delay the triggerers.
+
+    In a deployment, triggerers and workers run on different machines. Here, the tasks of the workers need all cores.
+    """
+    for worker in WORKERS:
+        for pid in tree_of(stage.deployment.program(worker).pid):
+            os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
+
+
+def add_resources(stage: Stage, prefix: str, count: int, window: float = 0.0, spread: float = 0.0) -> Iterator[str]:
+    """Yield the names of new resources, whose runs last until the harness ends them."""
     for number in range(count):
         kind = "orchestration" if number % 4 == 3 else "elt_stream"
-        name = f"deferred_{number:04}_{kind}"
-        fields = {"parent_id": f"deferred_sync_{number // STREAMS_OF_A_SYNC:02}"} if kind in REFUSED_KINDS else {}
+        name = f"{prefix}_{number:04}_{kind}"
+        fields = {"parent_id": f"{prefix}_sync_{number // STREAMS_OF_A_SYNC:02}"} if kind in REFUSED_KINDS else {}
         resource = stage.service.add(RUN_KINDS[kind][1], name, plans=(Plan(duration=_LONG),), **fields)
         # The poll interval follows from the durations of earlier runs: they were about as long as this one will be.
         expected = (count - number) * _START_SECONDS + window + spread * number / count
@@ -152,12 +144,57 @@ def _add_resources(stage: Stage, count: int, window: float, spread: float) -> It
         yield name
 
 
-def _task(name: str) -> dict[str, object]:
+def defer(stage: Stage, names: Sequence[str], **arguments: object) -> dict[str, str]:
+    """
+    Start a task for each resource, and wait until triggerers run all of their triggers.
+
+    :param names: the resources of :func:`add_resources`.
+    :param arguments: further arguments of the operators.
+    :return: the IDs of the DAG runs by the ID of their DAG.
+    """
+    runs: dict[str, str] = {}
+    for begin in range(0, len(names), TASKS_OF_A_DAG):
+        part = names[begin : begin + TASKS_OF_A_DAG]
+        dag_id = f"{part[0]}_and_more"
+        write_plan(stage.dags, dag_id, [_task(name, arguments) for name in part])
+        runs[dag_id] = stage.deployment.trigger(dag_id)
+    reported = 0.0
+
+    def all_deferred() -> bool:
+        nonlocal reported
+        states = Counter(row.state for row in rows_of(stage, runs))
+        if time.monotonic() > reported + 30:
+            reported = time.monotonic()
+            stage.report(f"deferring: {dict(states)}")
+        if states.keys() & {"failed", "success", "up_for_retry"}:
+            return True
+        polled = stage.metadata.select("SELECT id FROM trigger WHERE triggerer_id IS NOT NULL")
+        return states["deferred"] == len(polled) == len(names)
+
+    wait_for("all tasks are deferred", all_deferred, limit=LIMIT + LIMIT_PER_TASK * len(names), interval=2)
+    return runs
+
+
+def wait_for_ends(stage: Stage, runs: dict[str, str], *, limit: float) -> None:
+    """Wait until all DAG runs have ended, for as many seconds in addition to those of a small number of tasks."""
+    ended = dict.fromkeys(runs, False)
+
+    def all_over() -> bool:
+        for dag_id, run_id in runs.items():
+            ended[dag_id] = ended[dag_id] or stage.metadata.run_state(dag_id, run_id) in ENDED
+        return all(ended.values())
+
+    wait_for("all DAG runs have ended", all_over, limit=LIMIT + limit, interval=2)
+
+
+def _task(name: str, more: dict[str, object]) -> dict[str, object]:
     kind = name.split("_", 2)[2]
-    return {"task_id": name, "kind": kind, "arguments": {RUN_KINDS[kind][0]: name, "deferrable": True, "retries": 0}}
+    arguments = {RUN_KINDS[kind][0]: name, "deferrable": True, "retries": 0, **more}
+    return {"task_id": name, "kind": kind, "arguments": arguments}
 
 
-def _rows(stage: Stage, runs: dict[str, str]) -> list[TaskRow]:
+def rows_of(stage: Stage, runs: dict[str, str]) -> list[TaskRow]:
+    """Return the task instances of DAG runs."""
     return [row for dag_id, run_id in runs.items() for row in stage.metadata.tasks(dag_id, run_id)]
 
 
@@ -168,7 +205,8 @@ def _delays(stage: Stage, row: TaskRow, moment: object) -> Iterator[float]:
         yield moment.timestamp() - runs[-1].finished_at
 
 
-def _faults(stage: Stage, rows: Sequence[TaskRow]) -> Iterator[str]:
+def faults(stage: Stage, rows: Sequence[TaskRow]) -> Iterator[str]:
+    """Yield the tasks that did not succeed with exactly one run."""
     for row in rows:
         runs = stage.service.resource(row.task_id).requested_runs
         if row.state != "success":

@@ -43,6 +43,8 @@ class HeldRequest:
     peer_port: int
     server_port: int
     since: float = field(default_factory=time.monotonic)
+    #: True if its sender was killed during it.
+    is_killed: bool = False
     _released: threading.Event = field(default_factory=threading.Event)
 
     def release(self) -> None:
@@ -69,10 +71,10 @@ class HeldService(Service):
     """
     Service that holds each planned request once, and signals it through :attr:`held`.
 
-    :param hold_limit: the longest time in seconds that a request is held.
+    :param hold_limit: the longest time in seconds that a request is held, shorter than the timeout of clients.
     """
 
-    def __init__(self, *, hold_limit: float = 12.0) -> None:
+    def __init__(self, *, hold_limit: float = 20.0) -> None:
         super().__init__()
         self.held: queue.SimpleQueue[HeldRequest] = queue.SimpleQueue()
         self.hold_limit = hold_limit
@@ -81,6 +83,7 @@ class HeldService(Service):
         self._rivals: dict[str, Rival] = {}
         #: Resources whose 409 was sent, and whose next GET is to be held.
         self._decisions: set[str] = set()
+        self._open: set[HeldRequest] = set()
         self._plan_lock = threading.Lock()
         self._by_id: dict[str, Run] = {}
 
@@ -103,6 +106,11 @@ class HeldService(Service):
         with self._plan_lock:
             self._planned |= holds
             self._rivals |= rivals
+
+    def open_requests(self) -> list[HeldRequest]:
+        """Return the requests that are held now."""
+        with self._plan_lock:
+            return list(self._open)
 
     def respond(self, call: Call, target: str, key: str | None, replica: int) -> Response:
         """Execute one request, and hold it before or after that if it is planned."""
@@ -164,8 +172,12 @@ class HeldService(Service):
         assert self.server is not None
         port = int(self.server.url.rpartition(":")[2])
         held = HeldRequest(resource.id, moment, self.server.peer_port(connection), port)
+        with self._plan_lock:
+            self._open.add(held)
         self.held.put(held)
         held.wait(self.hold_limit)
+        with self._plan_lock:
+            self._open.remove(held)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from tests.system.distributed.chaos import ChaosResult
 from tests.system.distributed.deferred import DeferredResult, percentile
 from tests.system.distributed.held_service import Moment
 from tests.system.distributed.kills import Killer
+from tests.system.distributed.takeover import TakeoverResult
 
 #: Kills of a worker during a POST, at both moments of it.
 POST = (Moment.REQUEST, Moment.RESPONSE)
@@ -80,8 +81,16 @@ class Report:
         self.add("requests per second while all waited", f"{result.requests:.2f}")
         self.add("seconds from run to event, p50 and p99", _percentiles(result.to_event))
         self.add("seconds from run to success, p50 and p99", _percentiles(result.to_success))
-        self.add("warnings of a blocked loop, deferring", result.blocked_before)
-        self.add("warnings of a blocked loop, waiting", result.blocked, holds=not result.blocked)
+        self.add("warnings of a blocked loop, deferring", _warnings(result.blocked_before))
+        self.add("warnings of a blocked loop, waiting", _warnings(result.blocked), holds=not result.blocked)
+
+    def add_takeover(self, result: TakeoverResult) -> None:
+        """Add the measurements of the waits of a killed triggerer."""
+        waits = len(result.detection)
+        self.add("waits of the killed triggerer", f"{waits} of {result.tasks}", holds=0 < waits < result.tasks)
+        self.add("wrong outcomes of these tasks", _some(result.faults), holds=not result.faults)
+        self.add("seconds from kill to another triggerer, p50 and p99", _percentiles(result.detection))
+        self.add("seconds from there to event, p50 and p99", _percentiles(result.to_event))
 
     def __str__(self) -> str:
         width = max((len(row.name) for row in self.rows), default=0)
@@ -98,3 +107,7 @@ def _percentiles(values: Sequence[float]) -> str:
 def _some(faults: Sequence[str]) -> str:
     shown = "; ".join(faults[:5])
     return f"{len(faults)}{f': {shown}' if faults else ''}"
+
+
+def _warnings(seconds: Sequence[float]) -> str:
+    return f"{len(seconds)}: {', '.join(f'{each:.2f} s' for each in seconds)}" if seconds else "0"

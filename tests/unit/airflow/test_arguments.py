@@ -29,7 +29,7 @@ from airflow_provider_datapipe.operators.reverse_etl_syncs import (
     ReverseEtlSyncUpdateOperator,
 )
 from airflow_provider_datapipe.operators.schedules import paused_schedule
-from airflow_provider_datapipe.operators.workspaces import WorkspacePlanOperator
+from airflow_provider_datapipe.operators.workspaces import WorkspaceApplyOperator, WorkspacePlanOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor
 from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
 from airflow_provider_datapipe.task_groups import DatapipeTaskGroup
@@ -106,6 +106,7 @@ def test_templated_arguments_take_templates(found: type[BaseOperator]) -> None:
         (DatapipeOperator, {"all_pages": "yes"}, r"all_pages must be True or False, not 'yes' \(str\)"),
         (QueryPreviewOperator, {"max_rows": "many"}, r"max_rows must be a whole number, not 'many' \(str\)"),
         (ReverseEtlSyncUpdateOperator, {"wait_for_run": "soon"}, "wait_for_run must be a duration such as '6h'"),
+        (WorkspaceApplyOperator, {"wait_for_run": "soon"}, "wait_for_run must be a duration such as '6h'"),
         (EltSyncRunOperator, {"streams": []}, "streams is empty; omit it for all streams of the sync"),
         (EltSyncRunSensor, {"streams": []}, "streams is empty; omit it for all streams of the sync"),
         (EltSyncRunSensor, {"streams": "orders"}, "streams must be a list of texts, not 'orders'"),
@@ -145,6 +146,9 @@ def test_default_arguments_are_checked() -> None:
     message = "Task t of DAG shop: poll_interval must be a duration"
     with shop({"poll_interval": "often"}), pytest.raises(ValueError, match=message):
         EltStreamRunOperator(task_id="t", stream_id="s")
+    message = "^Task t of DAG shop: timeout must be a duration .*, not 'often'"
+    with shop({"timeout": "often"}), pytest.raises(ValueError, match=message):
+        EltStreamRunSensor(task_id="t", stream_id="s")
 
 
 def test_durations_can_be_text() -> None:
@@ -158,6 +162,16 @@ def test_durations_can_be_text() -> None:
     assert (sensor.poke_interval, sensor.timeout) == (30, 7200)
 
 
+def test_durations_of_default_arguments_can_be_text() -> None:
+    with shop({"timeout": "6h", "poke_interval": "1m"}):
+        sensor = EltStreamRunSensor(task_id="plain", stream_id="s")
+        mapped: Any = EltStreamRunSensor.partial(task_id="mapped").expand_kwargs([{"stream_id": "s"}])
+        own = EltStreamRunSensor(task_id="own", stream_id="s", timeout="2h", default_args={"poke_interval": "5s"})
+    unmapped = mapped.unmap({"stream_id": "s"})
+    assert (sensor.timeout, sensor.poke_interval) == (unmapped.timeout, unmapped.poke_interval) == (21600, 60)
+    assert (own.timeout, own.poke_interval) == (7200, 5)
+
+
 OFTEN = {"poll_interval": "often"}
 
 
@@ -169,6 +183,7 @@ OFTEN = {"poll_interval": "often"}
         (EltSyncRunOperator, {}, {"streams": []}, "Task t: streams is empty"),
         (EltSyncRunSensor, {}, {"streams": []}, "Task t: streams is empty"),
         (EltStreamRunOperator, OFTEN, {}, "Task t of DAG shop: poll_interval must be a duration"),
+        (EltStreamRunSensor, {"timeout": "often"}, {}, "Task t of DAG shop: timeout must be a duration"),
     ],
 )
 def test_shared_arguments_of_mapped_tasks_are_checked(

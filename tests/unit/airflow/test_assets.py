@@ -7,9 +7,14 @@ import inspect
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import DAG, Asset, AssetAlias, BaseOperator, TaskGroup
+from airflow.sdk.definitions.asset import AssetUniqueKey
+from airflow.sdk.exceptions import ErrorType
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import AssetResult, ErrorResponse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_datapipe.assets import (
@@ -41,6 +46,7 @@ from tests.support.airflow_versions import dag_serialization
 
 STREAM = "datapipe://datapipe_default/elt_streams/orders"
 STREAMS, TRANSFORMS = AssetAlias("datapipe-elt_streams"), AssetAlias("datapipe-transforms")
+REFERENCES = [Asset.ref(uri=STREAM), Asset.ref(name="ELT stream orders")]
 SINGLE: list[tuple[Any, str, str]] = [
     (EltStreamRunOperator, "stream_id", "elt_streams"),
     (OrchestrationRunOperator, "orchestration_id", "orchestrations"),
@@ -114,6 +120,25 @@ def test_asset_accepts_watchers() -> None:
     assert elt_stream_asset("orders", watchers=[watcher]).watchers == [watcher]
 
 
+def test_definitions_of_an_asset_share_their_watchers() -> None:
+    from airflow.sdk import AssetWatcher
+
+    def watcher(name: str, stream_id: str = "watched") -> AssetWatcher:
+        return AssetWatcher(name=name, trigger=EltStreamRunEventTrigger(stream_id))
+
+    # Airflow removes the watchers of an asset if the definition that it reads last has none.
+    before = EltStreamRunOperator(task_id="before", stream_id="watched", emit_assets=True)
+    first, second, changed = watcher("first"), watcher("second"), watcher("first", "other")
+    asset = elt_stream_asset("watched", watchers=[first])
+    after = EltStreamRunOperator(task_id="after", stream_id="watched", emit_assets=True)
+    elt_stream_asset("watched", watchers=[second])
+    assert [each.watchers for each in (asset, *before.outlets, *after.outlets)] == [[first, second]] * 3
+    # The name identifies a watcher.
+    elt_stream_asset("watched", watchers=[changed])
+    assert asset.watchers == [second, changed]
+    assert elt_stream_asset("watched", datapipe_conn_id="eu").watchers == []
+
+
 @pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)
 def test_outlets_are_assets_or_an_alias_on_request(operator: Any, argument: str, collection: str) -> None:
     def outlets(given: str, **more: Any) -> Any:
@@ -146,8 +171,11 @@ def test_outlets_are_assets_or_an_alias_on_request(operator: Any, argument: str,
             {"stream_id": "orders", "outlets": [Asset(name="orders", uri=STREAM)]},
             [Asset(name="orders", uri=STREAM)],
         ),
+        # A reference alone does not define the asset.
+        (EltStreamRunOperator, {"stream_id": "orders", "outlets": REFERENCES}, [elt_stream_asset("orders")]),
+        (EltStreamRunOperator, {"stream_id": "{{ ds }}", "outlets": REFERENCES}, [*REFERENCES, STREAMS]),
     ],
-    ids=["by name", "sync", "deploy", "bulk deploy", "own outlets", "own name"],
+    ids=["by name", "sync", "deploy", "bulk deploy", "own outlets", "own name", "references", "references, template"],
 )
 def test_outlets_of_a_task(operator: Any, arguments: dict[str, Any], outlets: list[Any]) -> None:
     assert operator(task_id="t", emit_assets=True, **arguments).outlets == outlets
@@ -221,6 +249,37 @@ def test_asset_event_contains_the_run() -> None:
     assert len(others) == 0
 
 
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Return the mock of Airflow's answer to a request for an asset."""
+    send = Mock()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", Mock(send=send), raising=False)
+    monkeypatch.setattr(OutletEventAccessors, "_asset_ref_cache", {})
+    return send
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_event_of_a_referenced_asset_contains_the_run(reference: Any, answer: Mock) -> None:
+    answer.return_value = AssetResult(name="mine", uri=STREAM, group="")
+    events = OutletEventAccessors()
+    report([reference, STREAMS], events, "datapipe_default", result())
+    (event,) = events._dict.values()
+    assert (event.key, event.extra["run_id"]) == (AssetUniqueKey(name="mine", uri=STREAM), "r1")
+
+
+@pytest.mark.parametrize("error", [ErrorType.ASSET_NOT_FOUND, ErrorType.API_SERVER_ERROR])
+def test_unreadable_referenced_asset_does_not_fail_the_task(
+    error: ErrorType, answer: Mock, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer.return_value = ErrorResponse(error=error)
+    events = OutletEventAccessors()
+    report(REFERENCES, events, "datapipe_default", result())
+    assert len(events) == 0
+    assert f"no result of the run: {error.value}" in caplog.text
+    report([*REFERENCES, STREAMS], events, "datapipe_default", result())
+    assert len(events[STREAMS].asset_alias_events) == 1
+
+
 def test_sync_emits_events_for_itself_and_its_loaded_streams() -> None:
     events = OutletEventAccessors()
     streams = {
@@ -252,8 +311,14 @@ def test_sync_emits_events_for_itself_and_its_loaded_streams() -> None:
 @pytest.mark.parametrize(
     ("extra", "run"),
     # Airflow emits an event without content for each outlet that the DAG declares.
-    [({"from_trigger": True, "payload": result()}, result()), ({}, {}), (None, {})],
-    ids=["of a watcher", "empty", "none"],
+    [
+        ({"from_trigger": True, "payload": result()}, result()),
+        (result() | {"from_rest_api": True}, result() | {"from_rest_api": True}),
+        ({"from_rest_api": True}, {}),
+        ({}, {}),
+        (None, {}),
+    ],
+    ids=["of a watcher", "of a client with a run", "of a user", "empty", "none"],
 )
 def test_run_of_an_asset_event(extra: Any, run: dict[str, Any]) -> None:
     assert run_of(SimpleNamespace(extra=extra)) == run

@@ -107,6 +107,16 @@ def test_returned_sql_is_rendered_and_arguments_only_once(name: str, dag: DAG) -
     assert made.op_kwargs == {"other": "{{ ds }}"}
 
 
+@pytest.mark.parametrize("name", [each for each in NAMES if "query" in each])
+@pytest.mark.usefixtures("dag")
+def test_function_arguments_are_no_variables_of_sql(name: str) -> None:
+    def compute(model: str, ds: str) -> str:
+        return f"{SQL}, {{{{model.sales.{model}}}}} -- {ds}"
+
+    sql = computed(of(name, compute, model="orders", ds="x")).sql_template
+    assert sql == "SELECT '2026-01-02' AS day FROM {{raw.shop.orders}}, {{model.sales.orders}} -- x"
+
+
 def test_function_can_return_several_arguments(dag: DAG) -> None:
     @task.datapipe_query_value_check(tolerance=0.1)
     def value() -> dict[str, Any]:
@@ -156,6 +166,10 @@ def test_invalid_return_values_are_refused(name: str, arguments: dict[str, Any],
         ({}, ("elt_syncs.get", {"sync_id": "s"}), ("elt_syncs.get", {"sync_id": "s"})),
         ({}, {"endpoint": "elt_syncs.get", "arguments": {"sync_id": "s"}}, ("elt_syncs.get", {"sync_id": "s"})),
         ({}, "connections.list", ("connections.list", {})),
+        ({"arguments": {"sync_id": "s"}}, "elt_syncs.get", ("elt_syncs.get", {"sync_id": "s"})),
+        ({"arguments": {"sync_id": "s"}}, ("elt_syncs.get", {"sync_id": "t"}), ("elt_syncs.get", {"sync_id": "t"})),
+        ({"endpoint": "elt_syncs.get", "arguments": {"sync_id": "s"}}, None, ("elt_syncs.get", {"sync_id": "s"})),
+        ({"endpoint": "elt_syncs.get", "arguments": {"sync_id": "s"}}, {}, ("elt_syncs.get", {})),
     ],
 )
 @pytest.mark.usefixtures("dag")

@@ -164,6 +164,14 @@ def test_allowed_outcomes_are_those_of_ended_runs() -> None:
         (lambda: EltStreamRunEventTrigger("s", outcomes="failed"), "must be a list"),
         (lambda: OrchestrationRunEventTrigger(poll_interval=0), "poll_interval"),
         (lambda: FailedRecordsEventTrigger("r", 0), "threshold"),
+        # Without the ID, it would watch all streams of the sync.
+        (lambda: EltStreamRunEventTrigger("", "y"), "stream_id is empty"),
+        (lambda: EltStreamRunEventTrigger("s", ""), "sync_id is empty"),
+        (lambda: OrchestrationRunEventTrigger(" "), "orchestration_id is empty"),
+        (lambda: ReverseEtlRunEventTrigger(""), "reverse_etl_sync_id is empty"),
+        (lambda: TransformMaterializationEventTrigger(""), "transform_id is empty"),
+        (lambda: FailedRecordsEventTrigger(""), "reverse_etl_sync_id is empty"),
+        (lambda: OrchestrationRunEventTrigger("o", datapipe_conn_id=""), "datapipe_conn_id is empty"),
     ],
 )
 def test_invalid_arguments_are_refused_at_parsing(make: Callable[[], Any], problem: str) -> None:
@@ -274,7 +282,7 @@ def subscriber(store: AssetStateStore) -> Subscriber:
     async def keep(cursor: dict[str, Any]) -> None:
         await store.aset("key", cursor)
 
-    return Subscriber("reverse_etl", "r", Subscription("r"), outcomes=["succeeded"], poll_interval=1, store=keep)
+    return Subscriber("reverse_etl", "r", Subscription(), outcomes=["succeeded"], poll_interval=1, store=keep)
 
 
 async def test_the_cursor_of_a_watcher_that_left_early_is_not_stored() -> None:

@@ -16,12 +16,15 @@ from airflow_provider_datapipe.hooks.connection import ConnectionExtra
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.runs.names import NameLookupError
 from tests.support import responses
+from tests.support.airflow_versions import since
 from tests.support.scripted_server import Reply, ScriptedServer
 from tests.unit.runs import model_service
 
 KEY = "key-that-must-not-show"
 EMPTY = Reply(body={"data": [], "hasMore": False})
 Connect = Callable[..., DatapipeHook]
+#: Older versions report that such a connection is not defined.
+READABLE = since("3.2", "connections whose extra is not an object")
 
 
 @pytest.fixture
@@ -79,6 +82,15 @@ def test_test_connection_explains_an_unreachable_host(connect: Connect) -> None:
         ({"host": "https://api.example.com", "password": None}, "There is no API key"),
         ({"host": "https://api.example.com", "extra": {"timeout": "soon"}}, "Extra field timeout: Input should be a"),
         ({"host": "https://api.example.com", "extra": {"timeout": 0}}, "Extra field timeout"),
+        ({"host": "https://api.example.com", "extra": {"timeout": 1e10}}, "Extra field timeout"),
+        *(
+            pytest.param(
+                {"host": "https://api.example.com", "extra": extra},
+                "a value of type .*must be an object.*\nCheck the",
+                marks=READABLE,
+            )
+            for extra in ("[]", "5", json.dumps(json.dumps({"timeout": 5})))
+        ),
         ({"host": "https://api.example.com", "extra": {"max_connections": 0}}, "Extra field max_connections"),
         *(
             (
@@ -115,6 +127,10 @@ def test_error_of_an_unusable_connection(connect: Connect, fields: dict[str, Any
         ({"host": "http://localhost", "port": 8080}, "http://localhost:8080"),
         ({"host": "http://localhost:1/x", "port": 8080}, "http://localhost:1/x"),
         ({"host": "http://[::1]/x", "port": 8080}, "http://[::1]:8080/x"),
+        ({"host": "api.example.com:8443/v1", "port": 443}, "https://api.example.com:8443/v1"),
+        ({"host": "::1/x", "schema": "http", "port": 8080}, "http://[::1]:8080/x"),
+        ({"host": "fd00::1"}, "https://[fd00::1]"),
+        ({"host": "[fd00::1]", "port": 8443}, "https://[fd00::1]:8443"),
         ({"host": "https://api.example.com/v1", "port": "0"}, "https://api.example.com/v1"),
         ({"host": "http://[::1]/x", "port": "0"}, "http://[::1]/x"),
         ({"host": "api.example.com", "port": "0"}, "https://api.example.com"),
@@ -124,11 +140,14 @@ def test_spellings_of_the_base_url(connect: Connect, fields: dict[str, Any], exp
     assert connect(**fields).get_conn().settings.base_url == expected
 
 
-async def test_uri_and_async_settings_with_port_zero(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_uri_connections_and_async_settings(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = await connect("https://api.example.com", port="0").aget_settings()
     assert settings.base_url == "https://api.example.com"
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", f"datapipe://:{KEY}@https%3A%2F%2Fapi.example.com:0")
     assert DatapipeHook("datapipe_test").get_conn().settings.base_url == "https://api.example.com"
+    # Airflow removes the brackets.
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", f"datapipe://:{KEY}@[::1]:8484/http")
+    assert DatapipeHook("datapipe_test").get_conn().settings.base_url == "http://[::1]:8484"
 
 
 def test_form_has_exactly_the_supported_fields(connect: Connect) -> None:

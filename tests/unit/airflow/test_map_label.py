@@ -30,8 +30,9 @@ def labels(mapped: Any) -> list[str]:
     return rendered
 
 
-def dag() -> DAG:
-    return DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC))
+def dag(*, native: bool = False) -> DAG:
+    start_date = datetime(2026, 1, 1, tzinfo=UTC)
+    return DAG("d", schedule=None, start_date=start_date, render_template_as_native_obj=native)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,21 @@ def test_label_is_the_name_of_the_resource(operator: Any, arguments: dict[str, A
     with dag():
         mapped = operator.partial(task_id="t").expand_kwargs([arguments])
     assert labels(mapped) == [label]
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("name", ["shop.orders", "4711", "1e5", "[1, 2]", "None", "it's \\ \U0001f600", '"quoted"'])
+def test_label_is_text_with_native_rendering(name: str, native: bool) -> None:
+    with dag(native=native):
+        mapped = EltStreamRunOperator.partial(task_id="t").expand_kwargs([{"stream_id": name}])
+    assert labels(mapped) == [name]
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_index_is_text_with_native_rendering(native: bool) -> None:
+    with dag(native=native):
+        mapped = OrchestrationRunOperator.partial(task_id="t").expand_kwargs([{"orchestration_id": ""}])
+    assert labels(mapped) == ["0"]
 
 
 def test_template_of_the_user_takes_precedence() -> None:

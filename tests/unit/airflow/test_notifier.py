@@ -308,6 +308,18 @@ def test_endless_response_ends_at_the_timeout(
     assert "no answer within 0.5 s" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("variable", ["http_proxy", "all_proxy"])
+def test_proxy_of_the_environment_without_a_scheme(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    connect(monkeypatch, "http://chat.example.com/alerts")
+    with ScriptedServer([Reply()]) as proxy:
+        monkeypatch.setenv(variable, f"127.0.0.1:{proxy.port}")
+        DatapipeFailureNotifier(http_conn_id="chat")(of_partial_run())
+    assert [seen.path for seen in proxy.seen] == ["http://chat.example.com/alerts"]
+
+
 def test_a_failed_notification_is_logged_without_its_content(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,6 +67,10 @@ def test_retry_after_sets_the_retry_delay(status: int, asked: float, waited: flo
     assert decision.retry_delay == timedelta(seconds=waited)
 
 
+def test_retry_after_of_0_does_not_replace_the_retry_delay() -> None:
+    assert DatapipeRetryPolicy().evaluate(refused(429, 0), 1, 3).action is RetryAction.DEFAULT
+
+
 @pytest.mark.parametrize(("status", "action"), [(401, RetryAction.FAIL), (500, RetryAction.DEFAULT)])
 def test_ingest_error_is_classified_by_its_cause(status: int, action: RetryAction) -> None:
     stopped = IngestError("2 of 3 batches were accepted", result=cast("Any", None))

@@ -11,7 +11,7 @@ import ssl
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS, get_prov
 from airflow_provider_datapipe.hooks import webhook
 from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
 from airflow_provider_datapipe.hooks.webhook_connection import WebhookExtra
+from tests.support.airflow_versions import since
 from tests.support.processes import wait_for
 from tests.support.raw_server import RawServer
 from tests.support.scripted_server import Reply, ScriptedServer
@@ -135,11 +136,12 @@ def test_http_hook_methods_authenticate_and_follow_no_redirect(connect: Connect)
     assert [request.headers["X-Signature"] for request in service.request_history] == [signature(b'{"a":1}')] * 2
 
 
+@pytest.mark.parametrize("location", ["{other}/elsewhere", "http://[bad"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 304])
-def test_redirects_are_refused(connect: Connect, status: int) -> None:
+def test_redirects_are_refused(connect: Connect, status: int, location: str) -> None:
     with (
         ScriptedServer([TAKEN]) as other,
-        ScriptedServer([Reply(status, headers={"Location": f"{other.url}/elsewhere"})]) as server,
+        ScriptedServer([Reply(status, headers={"Location": location.format(other=other.url)})]) as server,
         pytest.raises(ProtocolError, match=rf"answered {status}, and data was not accepted"),
     ):
         connect(server.url, **TOKEN).push({})
@@ -303,18 +305,19 @@ def test_response_timeout(connect: Connect) -> None:
     assert failed.value.sent
 
 
-def test_endless_body_is_read_up_to_a_limit(connect: Connect) -> None:
+@pytest.mark.parametrize("head", [b"200 OK", b"302 Found\r\nLocation: /elsewhere"])
+def test_endless_body_is_read_up_to_a_limit(connect: Connect, head: bytes) -> None:
     sent = 0
 
     def answer(connection: socket.socket, stopping: threading.Event) -> None:
         nonlocal sent
-        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        connection.sendall(b"HTTP/1.1 %s\r\n\r\n" % head)
         # The client closes the connection.
         while not stopping.is_set() and sent < 1 << 28:
             connection.sendall(b"x" * 65536)
             sent += 65536
 
-    with RawServer(answer) as server:
+    with RawServer(answer) as server, nullcontext() if head == b"200 OK" else pytest.raises(ProtocolError):
         assert connect(server.url, timeout=30).push({}).rows is None
     # The buffers of the operating system are smaller than the difference.
     assert sent < 1 << 26
@@ -465,6 +468,16 @@ def test_proxy_of_the_environment_is_not_used_for_loopback(connect: Connect, mon
     assert (len(server.seen), len(proxy.seen)) == (1, 1)
 
 
+@pytest.mark.parametrize("entry", ["[fd00::1]", "fd00::1", "[fd00::1]:8443"])
+def test_no_proxy_applies_as_in_other_clients(connect: Connect, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    for name, value in {"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": entry}.items():
+        monkeypatch.delenv(name.lower(), raising=False)
+        monkeypatch.setenv(name, value)
+    session = connect(host := "https://[fd00::1]:8443").get_conn()
+    options = session.merge_environment_settings(host, dict(session.proxies), stream=True, verify=True, cert=None)
+    assert "https" not in options["proxies"]
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
@@ -476,7 +489,7 @@ def test_proxy_of_the_environment_is_not_used_for_loopback(connect: Connect, mon
         ({"host": "https://hooks.example.com:99999"}, "URL"),
         ({"host": "https://a..b"}, "not a URL"),
         ({"host": URL, "authentication": "magic"}, "Extra field authentication"),
-        ({"host": URL, "timeout": 0}, "Extra field timeout"),
+        *(({"host": URL, "timeout": timeout}, "Extra field timeout") for timeout in (0, "inf", 1e10)),
         ({"host": URL, "password": SECRET}, "There is a password, but the authentication is 'none'"),
         ({"host": URL, "authentication": "hmac"}, ".* name of a custom header"),
         ({"host": URL, "proxy": "not a url"}, "The proxy must be a URL"),
@@ -496,6 +509,16 @@ def test_error_of_an_unusable_connection(connect: Connect, fields: dict[str, Any
     healthy, message = hook.test_connection()
     assert not healthy
     assert message == str(caught.value).splitlines()[0]
+
+
+@since("3.2", "connections whose extra is not an object")
+def test_extra_that_is_no_object_is_refused(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = connect(URL)
+    # JSON that is encoded twice.
+    extra = json.dumps(json.dumps({"authentication": "none"}))
+    monkeypatch.setenv("AIRFLOW_CONN_HOOKS", json.dumps({"conn_type": "datapipe_webhook", "host": URL, "extra": extra}))
+    with pytest.raises(ConfigurationError, match=r"a value of type str\. It must be an object"):
+        hook.sending()
 
 
 def test_misspelled_field_logs_a_suggestion(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:

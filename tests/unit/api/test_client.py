@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,7 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
+from airflow_provider_datapipe.flows import list_all, run_blocking
 from tests.support.raw_server import Answer, RawServer
 from tests.support.scripted_server import Reply, ScriptedServer
 
@@ -241,12 +243,36 @@ def test_pages_follow_both_spellings_of_the_cursor() -> None:
 
 
 def test_pages_stop_at_the_limit() -> None:
-    page = {"data": [RUN, RUN], "hasMore": True}
-    replies = [Reply(body=page | {"nextCursor": cursor}) for cursor in "abc"]
+    data = [[RUN | {"id": f"{cursor}{number}"} for number in range(2)] for cursor in "abc"]
+    replies = [Reply(body={"data": runs, "hasMore": True, "nextCursor": runs[0]["id"]}) for runs in data]
     with ScriptedServer(replies) as server, Client(settings_for(server)) as client:
         assert len(list(client.pages(elt_stream_runs.list_("s"), limit=2))) == 2
         assert len(server.seen) == 1
         assert len(list(client.pages(elt_stream_runs.list_("s"), limit=3))) == 3
+        requests = len(server.seen)
+        assert list(client.pages(elt_stream_runs.list_("s"), limit=0)) == []
+        with pytest.raises(ValueError, match="limit must be a number of items or None, not -1"):
+            list(client.pages(elt_stream_runs.list_("s"), limit=-1))
+        assert len(server.seen) == requests
+
+
+def test_item_that_moved_to_the_next_page_is_read_once() -> None:
+    pages = [
+        Reply(body={"data": [RUN | {"id": "1"}, RUN | {"id": "2"}], "hasMore": True, "nextCursor": "a"}),
+        Reply(body={"data": [RUN | {"id": "2"}, RUN | {"id": "3"}], "hasMore": False}),
+    ]
+
+    async def awaiting(settings: Settings) -> list[str]:
+        async with AsyncClient(settings) as client:
+            return [run.id async for run in client.pages(elt_stream_runs.list_("s"), limit=3)]
+
+    with ScriptedServer(pages) as server, Client(settings_for(server)) as client:
+        assert [run.id for run in client.pages(elt_stream_runs.list_("s"), limit=3)] == ["1", "2", "3"]
+    with ScriptedServer(pages) as server:
+        assert asyncio.run(awaiting(settings_for(server))) == ["1", "2", "3"]
+    with ScriptedServer(pages) as server, Client(settings_for(server)) as client:
+        runs = run_blocking(list_all(elt_stream_runs.list_("s")), client.send, time.sleep)
+        assert [run.id for run in runs] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("cursors", ["aa", "aba"])
@@ -314,7 +340,16 @@ def test_valid_base_urls() -> None:
     Settings(base_url="http://api.example.com", api_key=KEY, allow_plain_http=True)
 
 
-@pytest.mark.parametrize("key", ["", "a\nb", "schlüssel"])
+@pytest.mark.parametrize(
+    ("path", "sent"), [("/v1/", "/v1"), ("/my path/données", "/my%20path/donn%C3%A9es"), ("/a%2Fb", "/a%2Fb")]
+)
+def test_path_of_the_base_url_is_percent_encoded(send: Send, path: str, sent: str) -> None:
+    with ScriptedServer([Reply(body=RUN)]) as server:
+        send(Settings(f"{server.url}{path}", KEY, retry=ONCE), elt_stream_runs.get("r1"))
+    assert [seen.path for seen in server.seen] == [f"{sent}/elt_stream_runs/r1"]
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "schlüssel", " canary", "canary "])
 def test_key_with_invalid_characters_is_refused_and_masked(key: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Settings(base_url="https://api.example.com", api_key=key)
@@ -468,8 +503,9 @@ def test_lost_run_request_is_not_retried(send: Send, fault: str) -> None:
     [
         ((PACKED, f"content-length: {len(PACKED_RUN)}"), PACKED_RUN),
         (("content-type: text/html; charset=latin1", f"content-length: {len(JSON_RUN)}"), JSON_RUN),
+        ((f"content-security-policy: {'x' * 30_000}", f"content-length: {len(JSON_RUN)}"), JSON_RUN),
     ],
-    ids=["packed", "wrong content type"],
+    ids=["packed", "wrong content type", "long header"],
 )
 def test_unusual_responses_are_accepted(send: Send, lines: tuple[str, ...], body: bytes) -> None:
     with RawServer(writes("\r\n".join(["HTTP/1.1 200 OK", *lines, "", ""]).encode(), body)) as server:

@@ -20,6 +20,7 @@ from airflow_provider_datapipe.api.endpoints import (
     elt_syncs,
     orchestrations,
     reverse_etl_syncs,
+    transforms,
 )
 from airflow_provider_datapipe.api.errors import (
     ApiError,
@@ -95,6 +96,16 @@ def test_a_url_beyond_the_limit_is_not_sent(more: int, *, is_sent: bool) -> None
     with pytest.raises(InvalidInputError) as caught:
         exchange(request).attempt()
     assert str(caught.value) == ("elt_stream_runs.get: the address would have 65,537 characters. Nothing was sent.")
+
+
+def test_unpaired_surrogates_are_refused() -> None:
+    half = "x\ud800"
+    for request in (orchestrations.create(name=half, cron_schedule="0 1 * * *"), transforms.list_(name=half)):
+        with pytest.raises(InvalidInputError) as caught:
+            exchange(request).attempt()
+        assert str(caught.value).startswith(
+            f"{request.endpoint.name}: an argument contains text that UTF-8 can't encode"
+        )
 
 
 def test_the_key_is_not_sent_to_another_origin() -> None:

@@ -291,3 +291,11 @@ def test_a_full_disk_fails_no_request(folder: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, call, Mock(side_effect=OSError(errno.ENOSPC, "full")))
     limit = other_process(monkeypatch)
     assert [limit.reserve(REQUEST) > 0 for _ in range(3)] == [False, True, True]
+
+
+def test_a_disk_that_becomes_full_keeps_the_rate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = other_process(monkeypatch)
+    assert limit.reserve(REQUEST) == 0
+    # The file keeps the state of the first request.
+    monkeypatch.setattr(os, "pwrite", Mock(side_effect=OSError(errno.ENOSPC, "full")))
+    assert max(limit.reserve(REQUEST) for _ in range(10)) > 0.8

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import time
+from email.utils import formatdate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,10 +21,12 @@ from airflow_provider_datapipe.api.request import Repeat
 from airflow_provider_datapipe.api.retry import (
     LONGEST_RETRY_AFTER,
     RetryPolicy,
+    date_of,
     delay_before,
     may_send_again,
     parse_retry_after,
     requested_delay,
+    retry_after_of,
 )
 
 NEVER: set[Repeat] = set()
@@ -102,6 +107,23 @@ def test_delays_double_up_to_the_longest_delay() -> None:
 )
 def test_parsing_of_retry_after(header: str | None, expected: float | None) -> None:
     assert parse_retry_after(header, now=60) == expected
+
+
+@pytest.mark.parametrize("date", ["Thu Jan  1 00:01:40 1970", "Thu, 01 Jan 1970 00:01:40 -0000"])
+def test_a_date_without_a_time_zone_is_utc(date: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert (parse_retry_after(date, now=60), date_of({"date": date})) == (40, 100)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("after", ["Thu, 01 Jan 1970 00:01:40 GMT", "1795000040"])
+def test_retry_after_refers_to_the_clock_of_the_service(after: str) -> None:
+    date = "Thu, 01 Jan 1970 00:01:00 GMT" if after.endswith("GMT") else formatdate(1_795_000_000, usegmt=True)
+    assert retry_after_of({"retry-after": after, "date": date}) == 40
 
 
 @pytest.mark.parametrize(("after", "expected"), [(2, 2), (-100, 0), (100_000, None), (10**9, None)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_datapipe.api.settings import is_proxy
+from airflow_provider_datapipe.api.settings import environment_proxy, is_proxy
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,24 @@ def test_address_of_a_proxy_is_accepted(address: str) -> None:
 )
 def test_invalid_proxy_address_is_refused(address: str) -> None:
     assert not is_proxy(address)
+
+
+@pytest.mark.parametrize(
+    ("entry", "url", "is_bypassed"),
+    [
+        ("api.internal", "https://api.internal:8443/v1", True),
+        (".internal", "https://api.internal", True),
+        ("other, api.internal:8443", "https://api.internal:8443", True),
+        ("api.internal:8443", "https://api.internal:9443", False),
+        ("fd00::1", "https://[fd00::1]:8443", True),
+        ("[fd00::1]", "https://[fd00::1]:8443", True),
+        ("[fd00::1]", "https://[fd00::2]", False),
+    ],
+)
+def test_no_proxy_lists_hosts_with_and_without_ports(
+    entry: str, url: str, is_bypassed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"HTTPS_PROXY": "http://proxy.example:3128", "NO_PROXY": entry}.items():
+        monkeypatch.delenv(name.lower(), raising=False)
+        monkeypatch.setenv(name, value)
+    assert environment_proxy(url) == (None if is_bypassed else "http://proxy.example:3128")

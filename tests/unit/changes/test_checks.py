@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -115,15 +116,43 @@ def test_numeric_text_counts_as_a_number() -> None:
     check_value(SQL, {"total": "2.50"}, 2.5, None)
 
 
+@pytest.mark.parametrize(
+    ("value", "wanted", "tolerance", "is_equal"),
+    [
+        (2**53 + 1, 2**53, None, False),
+        (str(2**53 + 1), str(2**53), None, False),
+        (2**53 + 1, str(2**53 + 1), 0, True),
+        ("12345678901234567890123456789012345678.01", "12345678901234567890123456789012345678.02", None, False),
+        ("2024_01", "202401", None, False),
+        (202401, "2024_01", None, False),
+        ("2024_01", "2024_01", None, True),
+        ("0.10", 0.1, None, True),
+        (1e22, 10**22, None, True),
+        (95, 100, "0.05", True),
+        ("94.99", 100, 0.05, False),
+        ("Infinity", 100, 0.05, False),
+    ],
+)
+def test_numbers_are_compared_exactly(value: Any, wanted: Any, tolerance: Any, *, is_equal: bool) -> None:
+    operator = DatapipeValueCheckOperator(task_id="t", sql_template=SQL, pass_value=wanted, tolerance=tolerance)
+    assert passes(operator, {"sql_template": [value]}) == is_equal
+
+
+@pytest.mark.parametrize(("value", "most", "passed"), [(2**53 + 1, 2**53, False), ("1e400", float("inf"), True)])
+def test_a_threshold_is_compared_exactly(value: Any, most: Any, *, passed: bool) -> None:
+    operator = DatapipeThresholdCheckOperator(task_id="t", sql_template=SQL, min_threshold=0, max_threshold=most)
+    assert passes(operator, {"sql_template": [value]}) == passed
+
+
 def test_messages_name_the_value_and_the_query() -> None:
     with pytest.raises(CheckFailedError, match=r"zero rows: SELECT 1 FROM \{\{raw\.a\.b\}\}"):
         first_row(SQL, [])
     with pytest.raises(CheckFailedError, match=r"^The check failed: b = 0 of SELECT 1 FROM"):
         check_truth(SQL, {"a": 1, "b": 0})
     with pytest.raises(CheckFailedError, match=r"n = 3 should be '4' within 10\.0%: SELECT 1"):
-        check_value(SQL, {"n": 3}, 4, 0.1)
+        check_value(SQL, {"n": 3}, 4, Decimal("0.1"))
     with pytest.raises(CheckFailedError, match=r"3 is not between 4 and 5: SELECT 1"):
-        check_threshold(SQL, 3, 4, 5)
+        check_threshold(SQL, Decimal(3), Decimal(4), Decimal(5))
     with pytest.raises(CheckFailedError, match=r"the value is 'x', not a number"):
         number_of("the value", SQL, {"n": "x"})
     long = "SELECT " + "x" * 10_000
@@ -132,7 +161,7 @@ def test_messages_name_the_value_and_the_query() -> None:
     assert len(str(failure.value)) < 1_000
 
 
-@pytest.mark.parametrize("value", ["", None, "x", -1, "-0.1", [1]])
+@pytest.mark.parametrize("value", ["", None, "x", -1, "-0.1", [1], "inf", "0_1"])
 def test_invalid_tolerance_is_refused(value: Any) -> None:
     if value is None:
         assert tolerance_of(value) is None

@@ -211,12 +211,22 @@ def test_a_used_connection_is_deleted_only_on_request() -> None:
         deleting(connected(refused, **used), if_used="delete")
 
 
+@pytest.mark.parametrize("given", [{}, {"connection_id": None, "connection_label": "Sales"}])
+def test_deletion_whose_response_was_lost(given: dict[str, Any]) -> None:
+    # The client repeats the request after a lost response.
+    service = connected(GONE, syncs=(sync("a", "ours"),))
+    result = deleting(service, if_used="delete", if_missing="fail", **given)
+    assert (result["id"], result["changed"], result["details"]["elt_syncs"]) == ("ours", True, ["a"])
+
+
 def test_deletion_of_a_missing_connection() -> None:
-    assert not deleting(connected(GONE))["changed"]
+    assert not deleting(connected(GONE), connection_id="unknown")["changed"]
+    # The list can lack a new connection.
+    assert deleting(connected(), connection_id="new")["changed"]
     unknown = {"connection_id": None, "connection_label": "Unknown"}
     assert not deleting(connected(), **unknown)["changed"]
     with pytest.raises(NotFoundError):
-        deleting(connected(GONE), if_missing="fail")
+        deleting(connected(GONE), connection_id="unknown", if_missing="fail")
     with pytest.raises(UnknownNameError):
         deleting(connected(), if_missing="fail", **unknown)
     twice = ModelService(connections__list=[page(OURS, Connection(id="b", label="Sales"))])

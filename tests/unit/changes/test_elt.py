@@ -108,6 +108,8 @@ def test_size_of_a_result_does_not_depend_on_the_streams() -> None:
         ({"sync_interval": "0 4 * * *"}, {}, {"sync_interval": "0 4 * * *"}, True),
         ({"elt_settings": {"a": 1}}, {"config": {"a": 1}}, {"config": {"a": 1}}, False),
         ({"elt_settings": {"a": 1}}, {"config": {}}, {"config": {"a": 1}}, True),
+        ({"elt_settings": {"a": [True]}}, {"config": {"a": [1]}}, {"config": {"a": [True]}}, True),
+        ({"elt_settings": {"a": [1.0]}}, {"config": {"a": [1]}}, {"config": {"a": [1.0]}}, False),
         # If the service does not show a field, the result is "changed".
         ({"elt_settings": {"a": 1}}, {}, {}, True),
         ({"sync_interval": "0 3 * * *"}, {"sync_interval": None}, {"sync_interval": None}, True),
@@ -120,6 +122,26 @@ def test_an_update_reports_whether_it_changed_anything(
     assert (result["changed"], result["action"]) == (changed, "updated" if changed else "none")
     # The update is sent even without a difference, because the first response may be stale.
     assert service.asked == ["elt_syncs.get", "elt_syncs.update"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted", "is_sent"),
+    [
+        ({"a": 1}, {"a": True}, True),
+        ({"a": {"b": [0]}}, {"a": {"b": [False]}}, True),
+        ({"a": [1]}, {"a": [1, 1]}, True),
+        ({"a": {"b": [1, True]}}, {"a": {"b": [1.0, True]}}, False),
+    ],
+)
+def test_settings_are_compared_as_json(shown: Any, wanted: Any, *, is_sent: bool) -> None:
+    before, after = (sync(config=config, destination_schema_name="raw") for config in (shown, wanted))
+    result, service = run(
+        created(elt_settings=wanted),
+        elt_syncs__list=[page(before)],
+        elt_syncs__get=[before],
+        elt_syncs__update=[after],
+    )
+    assert result["changed"] == ("elt_syncs.update" in service.asked) == is_sent
 
 
 @pytest.mark.parametrize(("value", "sent"), [(False, {}), ("False", {}), ("true", {"removeDataReferences": "true"})])

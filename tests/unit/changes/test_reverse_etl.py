@@ -92,6 +92,13 @@ def test_update_without_a_difference_sends_no_change(wanted: dict[str, Any]) -> 
     assert (result["action"], result["changed"]) == ("none", False)
 
 
+def test_a_setting_is_corrected_from_one_to_true() -> None:
+    service = service_of()
+    service.resource["settings"] = {"flag": 1}
+    assert one_try(service, settings={"flag": True})["changed"]
+    assert service.resource["settings"] == {"flag": True}
+
+
 @pytest.mark.parametrize(
     ("wanted", "schedule"),
     [

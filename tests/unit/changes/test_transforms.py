@@ -36,8 +36,8 @@ def existing(**more: Any) -> Transform:
     return transform(materialization_status="completed", **more)
 
 
-def version(*, published: bool) -> Page[Any]:
-    fields = {"id": "v", "sql_template": "SELECT 1", "parameters": [], "created_at": "2026-01-01T00:00:00Z"}
+def version(*, published: bool, sql: str = "SELECT 1") -> Page[Any]:
+    fields = {"id": "v", "sql_template": sql, "parameters": [], "created_at": "2026-01-01T00:00:00Z"}
     return page(TransformVersion.model_validate(fields | {"is_published": published}))
 
 
@@ -253,18 +253,26 @@ def test_orphans_are_deleted_after_the_transforms_that_read_them() -> None:
         "x": "FROM {{model.y}}",
         "y": "FROM {{model.x}}",
         "elsewhere": "FROM {{model.c}}",
+        "rewritten": "SELECT 1",
     }
+    published = sql | {"rewritten": "FROM {{model.c}}", "twin1": "SELECT 1", "twin2": "SELECT 1"}
     existing = {name: [transform(id=name, name=name, folder_path="", sql_template=text)] for name, text in sql.items()}
     existing["twin"] = [transform(id=f"twin{n}", name="twin", folder_path="", sql_template="SELECT 1") for n in (1, 2)]
     sending = SimpleNamespace(id="s1", transform_id="twin2", source_id="twin2")
-    service = ModelService(reverse_etl_syncs__list=[page(sending)], reverse_etl_syncs__list_=[page(sending)])
+    service = ModelService(
+        reverse_etl_syncs__list=[page(sending)],
+        transforms__versions=[lambda request: version(published=True, sql=published[request.path.split("/")[2]])],
+    )
 
     def ordered(*names: str) -> list[tuple[str, list[str]]]:
         orphans = [each for name in names for each in existing[name]]
         desired = [DesiredTransform("kept", "", "FROM {{model.a}}")]
-        found = run(service, in_order_of_deletion(orphans, desired, existing, ()))
+        found = run(service, in_order_of_deletion(orphans, desired, existing, (), publish=True))
         return [(each["key"], each["read_by"]) for each in found]
 
-    assert ordered("a", "b", "c") == [("c", ["elsewhere"]), ("b", []), ("a", ["kept"])]
+    users = ["elsewhere", "the published version of rewritten"]
+    assert ordered("a", "b", "c") == [("c", users), ("b", ["c"]), ("a", ["b", "kept"])]
+    assert ordered("c", "rewritten") == [("rewritten", []), ("c", ["elsewhere"])]
+    assert ordered("b", "c", "elsewhere", "rewritten") == [("elsewhere", []), ("rewritten", []), ("c", []), ("b", [])]
     assert ordered("x", "y") == [("x", []), ("y", [])]
     assert ordered("twin") == [("twin (twin1)", []), ("twin (twin2)", ["the reverse ETL sync s1"])]

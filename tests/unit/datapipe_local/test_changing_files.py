@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import date
 from typing import Any
 
 import duckdb
@@ -65,6 +66,13 @@ def test_rows_with_thousands_of_keys_load_in_linear_time(files: FileLoads, wareh
     assert [*types[:6], types[7]] == ["BIGINT", "DOUBLE", "VARCHAR", "VARCHAR", "BOOLEAN", "BIGINT[]", "BIGNUM"]
 
 
+def test_dates_keep_their_values_next_to_large_integers(files: FileLoads) -> None:
+    dates = {"usual": "2026-12-31", "us": "12-31-2026", "short": "31-12-26", "many": ["31-12-26"]}
+    assert load_json(files, {"n": 1.5, **dates}, {"n": 10**20 + 1}) == 2
+    assert list(files.types().values()) == ["VARCHAR", "DATE", "VARCHAR", "VARCHAR", "JSON"]
+    assert ("1.5", date(2026, 12, 31), "12-31-2026", "31-12-26", '["31-12-26"]') in files.rows()
+
+
 def test_text_among_other_values_is_the_same_in_each_run(merged: FileLoads) -> None:
     load_json(merged, {"id": 1, "at": 1, "a": "x"})
     # DuckDB reads values of several kinds as JSON.
@@ -93,8 +101,9 @@ def test_days_in_several_forms_and_huge_numbers_stay(merged: FileLoads) -> None:
 def test_a_file_without_a_row_removes_nothing(merged: FileLoads) -> None:
     load_csv(merged, "id,at\n1,1\n")
     # DuckDB reads a column without a value as text. This is not a change of the pointer's type.
-    assert [load_csv(merged, f"id,at\n{rows}") for rows in ("", "1,\n", "2,2\n")] == [0, 1, 1]
-    assert merged.rows() == [(1, None), (2, 2)]
+    assert [load_csv(merged, f"id,at\n{rows}") for rows in ("", "1,\n", "2,2\n")] == [0, 0, 1]
+    # A row without a pointer does not replace one that has a pointer.
+    assert merged.rows() == [(1, 1), (2, 2)]
 
 
 @pytest.mark.parametrize("first", ["id,at\n", "id,at\n1,\n"])

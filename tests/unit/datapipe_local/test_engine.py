@@ -53,7 +53,7 @@ class Scripted:
 
     def wait(self, number: int = 1) -> list[tuple[str, Any, str | None]]:
         """Wait until a number of jobs ended, and return their results in the order of their subjects."""
-        wait_for("the jobs ended", lambda: len(self.ended) == number, limit=20, interval=0.005)
+        wait_for("the jobs ended", lambda: len(self.ended) == number, limit=60, interval=0.005)
         return sorted(self.ended, key=lambda ended: ended[0])
 
 
@@ -64,8 +64,9 @@ def start(context: Context) -> Iterator[Start]:
 
     def started(*, failures: list[Exception] | None = None, **work: Callable[[Stop], Any]) -> Scripted:
         executors.append(Scripted(context, failures or [], **work))
-        executors[-1].engine.start()
+        # Before the start: the engine could end a stored job, which would then be added again.
         add_jobs(context, *work)
+        executors[-1].engine.start()
         return executors[-1]
 
     yield started
@@ -94,7 +95,7 @@ def test_each_outcome_is_recorded(context: Context, start: Start) -> None:
         ("defect", None, "datapipe-local itself failed (ZeroDivisionError): see the service's log."),
         ("good", 7, None),
     ]
-    wait_for("no jobs are left", lambda: context.store.jobs.all() == [], limit=10)
+    wait_for("no jobs are left", lambda: context.store.jobs.all() == [], limit=60)
 
 
 def test_a_job_that_cannot_begin_does_not_block_others(context: Context, start: Start) -> None:
@@ -180,7 +181,7 @@ def test_work_that_ends_during_a_step_keeps_the_engine_busy(context: Context, mo
     def advance_then_end(given: Context) -> Timestamp | None:
         moment = advance(given)
         released.set()
-        wait_for("the load ended", lambda: not engine._going, limit=10, interval=0.005)
+        wait_for("the load ended", lambda: not engine._going, limit=60, interval=0.005)
         return moment
 
     add_jobs(context, "load")

@@ -200,6 +200,27 @@ def test_csv_rows_are_changed_and_deleted_by_key(csvs: Files) -> None:
     assert csvs.file.read_bytes() == before
 
 
+@pytest.mark.parametrize("mode", [UPSERT, UPDATE, MIRROR])
+def test_columns_with_empty_or_equal_names_keep_their_values(csvs: Files, mode: OperationName) -> None:
+    csvs.file.write_bytes(b"id,x,,name,x,\n1,a,b,Ada,c,d\n2,e,f,Bob,g,h\n")
+    csvs.run(mode, record(1, name="Eve"))
+    assert csvs.file.read_bytes() == b"id,x,,name,x,\n1,a,b,Eve,c,d\n2,e,f,Bob,g,h\n"
+    csvs.run(mode, record(2, age=7))
+    assert csvs.file.read_bytes() == b"id,x,,name,x,,age\n1,a,b,Eve,c,d,\n2,e,f,Bob,g,h,7\n"
+
+
+@pytest.mark.parametrize("header", [b"id,name,name", b"id,name,id"])
+def test_a_property_with_several_csv_columns_fails_the_run(csvs: Files, header: bytes) -> None:
+    csvs.file.write_bytes(header + b"\n1,Ada,1\n")
+    with pytest.raises(RunError, match=r"has several columns '(name|id)': rename all but one"):
+        csvs.run(UPSERT, record(1, name="Eve"))
+    assert csvs.file.read_bytes() == header + b"\n1,Ada,1\n"
+    # The next run applies the changes.
+    csvs.file.write_bytes(b"id,name,more\n1,Ada,1\n")
+    csvs.run(UPSERT)
+    assert csvs.file.read_bytes() == b"id,name,more\n1,Eve,1\n"
+
+
 @pytest.mark.parametrize("torn", [b"", b"i", b"id,name", as_row(["id", "name"])])
 def test_a_torn_csv_header_is_written_again(csvs: Files, torn: bytes) -> None:
     noted = csvs.killed(INSERT, record(1, name="Ada"))
@@ -266,6 +287,23 @@ def test_lines_of_other_writers_stay_the_same(jsonl: Files) -> None:
     *before, changed = jsonl.file.read_bytes().splitlines()
     assert before == theirs.splitlines()[:-1]
     assert json.loads(changed) == {"id": 1, "half": "\ud800", "x": "é"}
+
+
+def test_other_properties_of_a_changed_line_keep_their_text(jsonl: Files) -> None:
+    others = '"a" :12345678901234567.89, "b":1e400, "c":{"x":[1.10,NaN]}, "d":"\\u00fc\\ud800"'
+    jsonl.file.write_text(f'  {{"name":"Ada","id":1 ,{others} , "e":1}}  ')
+    jsonl.run(UPSERT, record(1, name="Zoë", e=2.0, f=None))
+    assert jsonl.file.read_text(encoding="utf-8") == f'{{"name": "Zoë", "id": 1, {others}, "e": 2.0, "f": null}}\n'
+
+
+@pytest.mark.parametrize("mode", [UPDATE, UPSERT, MIRROR])
+def test_a_key_whose_type_changes_keeps_its_line(jsonl: Files, mode: OperationName) -> None:
+    jsonl.file.write_text('{"id": 1, "x": 1}\n{"id": "2"}\n{"id": 3.0}\n{"id": null}\n{"id": true}\n')
+    keys = ["1", 2, 3, "null", "true"]
+    assert jsonl.run(mode, *(record(key, y=0) for key in keys))[:3] == [None] * 3
+    assert jsonl.lines()[:4] == [{"id": "1", "x": 1, "y": 0}, {"id": 2, "y": 0}, {"id": 3, "y": 0}, {"id": None}]
+    jsonl.run(MIRROR, delete=(record(1), record("2"), record(3.0)))
+    assert {"1", "2", "3"}.isdisjoint(str(line["id"]) for line in jsonl.lines())
 
 
 def test_lines_written_during_a_rewrite_are_kept(jsonl: Files, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,6 +205,19 @@ def test_archives_of_one_format_are_offered(files: FileLoads) -> None:
     }
 
 
+@pytest.mark.parametrize("extensions", [".csv", ".csv.gz", ".jsonl.GZ", ".csv.zip", ".parquet.ZIP"])
+def test_a_subfolder_of_one_format_is_offered(files: FileLoads, extensions: str) -> None:
+    (files.folder / "sales").mkdir()
+    for name in ("a", "2026.b"):
+        (files.folder / "sales" / f"{name}{extensions}").touch()
+    source = FilesSource({"path": str(files.folder)})
+    (offer,) = source.offers()
+    assert offer.origin == {"files": f"sales/*{extensions}"}
+    assert source.has(offer.origin)
+    (files.folder / "sales" / "c.tsv").touch()
+    assert source.offers() == []
+
+
 def test_offered_files_have_distinct_names(files: FileLoads) -> None:
     folder = files.folder
     source = FilesSource({"path": str(folder)})

@@ -14,11 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from datapipe_local.engine import orchestration_runs
 from datapipe_local.engine.orchestration_plan import plan
-from datapipe_local.services import jobs, orchestrations
+from datapipe_local.services import elt_tables, jobs, orchestrations
 from datapipe_local.services.context import Context
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import ItemState, Job, JobKind, OrchestrationItem, OrchestrationRun
 from datapipe_local.storage.store import Store
+from datapipe_local.warehouse.warehouse import Place
 from tests.support.examples import scaled
 from tests.unit.datapipe_local.resources import NOW, Resources, SetClock
 
@@ -58,6 +59,22 @@ def test_an_item_needs_its_sources_only(context: Context, made: Resources) -> No
         assert {need for _, need in item.needs} - seen <= {"mid", "apart.rows"}
         seen.add(item.subject[1])
     assert planned(context, "weekly") == {"apart.rows": set()}
+
+
+@pytest.mark.parametrize("part", ["orders_history", "orders__items"])
+def test_readers_of_histories_and_substreams_need_the_stream(context: Context, made: Resources, part: str) -> None:
+    made.sync("shop", "orders")
+    elt_tables.note_parts(context, "shop", "shop.orders", [Place("shop", part)])
+    made.transform("reader", f"raw.shop.{part}")
+    made.export("out", f"shop.{part}", source_type="RawView")
+    assert planned(context) == {"shop.orders": set(), "reader": {"shop.orders"}, "out": {"shop.orders"}}
+
+
+def test_a_stream_owns_the_name_of_an_abandoned_history(context: Context, made: Resources) -> None:
+    made.sync("shop", "orders", "orders_history")
+    elt_tables.note_parts(context, "shop", "shop.orders", [Place("shop", "orders_history")])
+    made.transform("reader", "raw.shop.orders_history")
+    assert planned(context)["reader"] == {"shop.orders_history"}
 
 
 def test_resources_that_cannot_run_are_not_items(context: Context, made: Resources) -> None:

@@ -135,7 +135,18 @@ def test_a_sync_without_its_source_does_not_start(
     )
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(-0.001, []), (0, STARTED), (50, STARTED), (61, [])])
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (-0.001, []),
+        (0, STARTED),
+        (50, STARTED),
+        (61, []),
+        # Earlier runs were missed as well.
+        (2 * DAY + 50, [("nightly", later(TWO, 2 * DAY))]),
+        (2 * DAY + 61, []),
+    ],
+)
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_run_starts_when_due_or_up_to_a_minute_later(
     scheduled: Context, clock: SetClock, seconds: float, expected: list[tuple[str, str]], restarted: bool

@@ -15,6 +15,7 @@ from datapipe_local.seed.document import Document
 from datapipe_local.services import elt_syncs, schedules, transform_drafts, transform_publication, transforms
 from datapipe_local.services.context import Context
 from datapipe_local.storage.ids import derived_id
+from datapipe_local.warehouse.warehouse import Place
 
 SEED = """\
 runs: {scheduling_delay: 0.5, minimum_duration: 1}
@@ -45,6 +46,13 @@ reverse_etl_syncs:
     operation: {mode: upsert, mappings: [{source_property_id: x, destination_property_id: n, primary_key: true}]}
 """
 
+REPORT = """\
+custom_reports:
+  - {id: report, elt_sync_id: shop, name: Sums, query: SELECT 1 AS x}
+"""
+REPORTS = f"{REPORT}  - {{elt_sync_id: shop, name: sums, query: SELECT 2 AS x}}\n"
+
+STREAM = "file: orders.csv"
 TO_FILES = REVERSE.replace("CONNECTION", derived_id("connection", "jsonl", "Exports"))
 WITH_REVERSE = SEED + TO_FILES
 SCHEDULED = "a/b, cron_expression: 0 4 * * *"
@@ -106,6 +114,17 @@ def test_a_changed_entry_is_changed(context: Context, seed_file: Path) -> None:
     assert stream is not None
     assert stream.origin["file"] == "orders.parquet"
     assert [column.name for column in transforms.columns(context, "numbers")] == ["y"]
+
+
+def test_the_stream_of_a_report_has_options(context: Context, seed_file: Path) -> None:
+    of_report = "{name: sums, custom_report_id: report, hashed_columns: [x], sync_interval: 0 4 * * *}"
+    seed_file.write_text(SEED.replace("{name: items, file: items.jsonl}", of_report) + REPORT)
+    assert apply(context, seed_file)["elt_stream"] == 2
+    stream = elt_syncs.streams(context, "shop")[-1]
+    assert stream.origin == {"custom_report_id": "report"}
+    assert (stream.hashed_columns, stream.sync_interval) == (["x"], "0 4 * * *")
+    elt_syncs.delete(context, "shop", with_tables=False)
+    assert apply(context, seed_file) == {}
 
 
 def test_a_published_table_can_have_a_schedule(context: Context, seed_file: Path) -> None:
@@ -189,6 +208,23 @@ WRONG: list[tuple[str, str, str]] = [
     (SEED, WITH_REVERSE.replace("id: out", "id: object_types"), r"line 20: .*id: 'object_types' is a reserved path"),
     (SEED, WITH_REVERSE + "    settings: {nope: 1}\n", r"line 20: .*settings\.nope: unknown setting"),
     (SEED, WITH_REVERSE.replace(", primary_key: true", ""), r"operation: to upsert, mark"),
+    (
+        SEED,
+        SEED + REPORTS,
+        r"line 21: custom_reports\[1\]: source_stream_name: 'sums' .* of the custom report 'report'",
+    ),
+    (
+        SEED,
+        SEED + REPORTS.replace("name: sums", "name: s, source_stream_name: o-o"),
+        r"line 21: .*source_stream_name: 'o-o' is",
+    ),
+    (STREAM, f"{STREAM}, custom_report_id: r", r"line 14: .*\.file: Extra inputs"),
+    (SEED, SEED.replace("file: items.jsonl", "custom_report_id: r"), r"line 15: .*_id: the sync has no custom report"),
+    (
+        SEED,
+        SEED.replace("file: items.jsonl", "custom_report_id: report") + REPORT,
+        r"line 15: .*name: the stream of this custom report is 'sums'",
+    ),
     (SEED, "- just\n- a list\n", "line 1: a seed is a mapping"),
     (SEED, "connections: [\n", "line 2: this is not valid YAML"),
     (SEED, "a: !!python/object:os.system {}\n", "line 1"),
@@ -223,6 +259,20 @@ def test_an_error_names_the_file_the_line_and_the_place(
     assert str(seed_file) in str(failure.value)
     assert "\n" not in str(failure.value)
     assert dump(context) == before
+
+
+def test_a_refused_seed_leaves_the_views(context: Context, seed_file: Path) -> None:
+    reader = '  - {name: reader, publish: true, sql_template: "FROM {{model.a.b.numbers}}"}\n'
+    seed_file.write_text(SEED + reader)
+    apply(context, seed_file)
+    new = '  - {name: new, publish: true, sql_template: "SELECT 3 AS z"}\n'
+    wrong = new + "  - {name: wrong, publish: true, sql_template: SELEC}\n"
+    seed_file.write_text(SEED.replace("SELECT 1 AS x", "SELECT 2 AS y") + wrong)
+    with pytest.raises(SetupError, match="The SQL fails"):
+        apply(context, seed_file)
+    for view in ("a_b.numbers", "models.reader"):
+        assert [column.name for column in context.warehouse.columns(f"FROM {view}")] == ["x"]
+    assert not context.warehouse.has(Place("models", "new"))
 
 
 def test_a_variable_cannot_change_the_structure(

@@ -165,8 +165,8 @@ def definitions(store: Store) -> dict[str, Any]:
 def test_an_exported_seed_makes_the_same(seed: dict[str, Any]) -> None:
     with contexts() as first, contexts() as second:
         Seeding(first, GivenDocument(seed, Path("/"))).apply()
-        exported = export(first.store)
+        exported = export(first)
         assert exported.variables == []
         Seeding(second, Document(Path("/elsewhere/seed.yaml"), exported.text)).apply()
         assert definitions(second.store) == definitions(first.store)
-        assert export(second.store) == exported
+        assert export(second) == exported

@@ -311,6 +311,13 @@ def test_columns_are_read_without_a_row(database: Database, warehouse: Warehouse
     assert columns == [("id", "BIGINT"), ("price", "DECIMAL(10,2)")]
 
 
+def test_table_with_a_foreign_key_to_a_missing_table(sqlite: Database, warehouse: Warehouse) -> None:
+    sqlite.create("(id INTEGER, at INTEGER, person INTEGER REFERENCES people (id))", "(1, 1, 7)")
+    sync = Sync(sqlite, warehouse)
+    assert sync.run() == (1, 1)
+    assert sync.rows() == [("1", "1", "7")]
+
+
 def test_names_that_differ_in_case_are_separate_columns(postgresql: Database, warehouse: Warehouse) -> None:
     postgresql.create('(id INTEGER, at INTEGER, "Name" TEXT, name TEXT, "NAME" TEXT)', "(1, 1, 'a', 'b', 'c')")
     sync = Sync(postgresql, warehouse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,39 @@ def test_slices_add_up(
         start += rows
     assert values(warehouse) == list(range(10))
     assert tables(warehouse) == ["things"]
+
+
+@pytest.mark.parametrize("size", [4, 10], ids=["slices", "one slice"])
+def test_slices_of_a_table_with_a_column_rowid(
+    loader: TableLoader, warehouse: Warehouse, tmp_path: Path, size: int
+) -> None:
+    file = tmp_path / "numbered.csv"
+    file.write_text("RowID,n\n" + "".join(f"{n + 100},{n}\n" for n in range(10)))
+    loader.load_first_slice(PLACE, Scan("read_csv", file), size, *PLAIN)
+    for start in range(size, 10, size):
+        loader.load_next_slice(PLACE, start, size, *PLAIN)
+    assert [column.name for column in warehouse.columns(f"FROM {PLACE.sql}")] == ["RowID", "n"]
+    assert fetched(warehouse, f"SELECT RowID - 100 FROM {PLACE.sql} ORDER BY 1") == values(warehouse) == [*range(10)]  # noqa: S608 - fixed names of the test
+
+
+@pytest.mark.parametrize("text", ["1.10", "2026-01-01T02:00:00+01:00", "TRUE"])
+def test_hash_of_a_csv_value_is_the_hash_of_its_text(
+    loader: TableLoader, warehouse: Warehouse, tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "hashed.csv"
+    file.write_text(f"id,n\n1,{text}\n2,{text}\n")
+    scan, expected = Scan("read_csv", file), hashlib.sha256(text.encode()).hexdigest()
+    options = LoadOptions(Selection(hashed=["N"]), pointer="id")
+    loader.load_all_rows(PLACE, scan, options, FACTS)
+    assert values(warehouse) == [expected] * 2
+    # Neither row is new.
+    assert loader.load_new_rows(PLACE, scan, options, FACTS) == 0
+    loader.load_first_slice(PLACE, scan, 1, options, FACTS)
+    assert values(warehouse) == [expected]
+    stored = tmp_path / "stored.duckdb"
+    sandbox.store(warehouse, "SELECT n FROM hashed", {"hashed": SandboxTable(scan, options.selection)}, stored)
+    loader.load_all_rows(PLACE, Stored(stored), LoadOptions(), FACTS)
+    assert values(warehouse) == [expected] * 2
 
 
 def test_a_table_changed_between_slices_fails_the_load(

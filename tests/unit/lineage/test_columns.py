@@ -65,6 +65,23 @@ PLACES = {"orders": "shop.orders", "people": "shop.people"}
         # Beside a star, a generated column name does not belong to the table.
         ("SELECT *, total * 2 FROM {{orders}}", ["id", "(total * 2)"], {}),
         ("SELECT *, 1 AS total FROM {{orders}}", ["id", "total", "total_1"], {"id": ["o.id"]}),
+        # The star before a column has a column of the same name, so the service changes the name of the second one.
+        (
+            "SELECT o.*, p.id FROM {{orders}} o JOIN {{people}} p ON p.id = o.person",
+            ["id", "person", "id_1"],
+            {"person": ["o.person"]},
+        ),
+        ("SELECT *, person AS Total FROM {{orders}}", ["id", "total", "Total:1"], {"id": ["o.id"]}),
+        (
+            "SELECT p.id, o.* FROM {{orders}} o JOIN {{people}} p ON p.id = o.person",
+            ["id", "id_1", "person"],
+            {"id": ["p.id"], "person": ["o.person"]},
+        ),
+        (
+            "SELECT *, total AS x, id AS x_1 FROM {{orders}}",
+            ["id", "x", "x_1"],
+            {"id": ["o.id"], "x": ["o.total"], "x_1": ["o.id"]},
+        ),
         ("SELECT *, total * 2 AS twice FROM {{orders}}", ["id", "twice"], {"id": ["o.id"], "twice": ["o.total"]}),
         # A column name can contain a dot.
         ('SELECT "a.b" AS z FROM {{orders}}', ["z"], {"z": ["o.a.b"]}),

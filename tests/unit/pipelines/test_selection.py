@@ -143,6 +143,26 @@ def test_selection_examples(selection: Any, expected: set[str]) -> None:
     assert set(select(Graph(SHOP), selection)) == expected
 
 
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        ("orders[1]", {"stream:orders[1]"}),
+        ("kind:stream,orders[*", {"stream:orders[1]", "stream:orders[2]"}),
+        ("[!a]x", {"stream:[!a]x"}),
+        ("id:stream:a]", {"stream:a]"}),
+    ],
+)
+def test_brackets_have_no_meaning_in_selections(selection: str, expected: set[str]) -> None:
+    graph = Graph(
+        Snapshot(node(f"stream:{name}") for name in ("orders1", "orders[1]", "orders[2]", "bx", "[!a]x", "a]"))
+    )
+    assert set(select(graph, selection)) == expected
+    assert set(select(graph, None, selection)) == graph.nodes.keys() - expected
+    # An unknown name is an error, because it is no pattern.
+    with pytest.raises(SelectionError, match="there is no node 'orders"):
+        select(graph, None, "orders[3]")
+
+
 def test_default_selection_is_all_nodes() -> None:
     graph = Graph(SHOP)
     assert select(graph) == sorted(graph.nodes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -124,6 +126,34 @@ def test_front_matter_round_trip(given: dict[str, str], sql: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["NO", "y", "12:30", "0o14", "1e3", "-0o7", ".5e1", "010", "2024-01-01", "~", "0b1", "0_8", "+_1"]
+)
+def test_text_that_looks_like_another_type_round_trips(text: str) -> None:
+    assert parse(render({"documentation": text}), "a.sql").front.documentation == text
+
+
+def test_accepted_values_are_read_as_yaml_1_2() -> None:
+    values = "[NO, on, SE, 12:30, 2024-01-01, 010, 1e3, true, '1', 0x1F]"
+    text = f"-- ---\n-- checks:\n-- - accepted_values: {{column: code, values: {values}}}\n-- ---\nSELECT 1"
+    (desired,) = desired_from_files(parse_files({"a.sql": text}))
+    listed = "'NO', 'on', 'SE', '12:30', '2024-01-01', 10, 1000.0, TRUE, '1', 31"
+    assert desired.checks[0].sql.endswith(f" WHERE code NOT IN ({listed})")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("publish: no", "publish must be true or false, not 'no'"),
+        ("checks: [accepted_values: {column: a, values: [.inf]}]", "the value '.inf' is not allowed here: put text in"),
+        ("documentation: 010", "documentation must be text, not 10: put it in quotes"),
+    ],
+)
+def test_value_of_a_wrong_type_is_an_error(line: str, problem: str) -> None:
+    with pytest.raises(TransformFileError, match=re.escape(f"a.sql, line 2: {problem}")):
+        parse(f"-- ---\n-- {line}\n-- ---\nSELECT 1", "a.sql")
+
+
+@pytest.mark.parametrize(
     ("folder", "name", "expected"),
     [
         ("", "orders", "orders.sql"),
@@ -172,6 +202,34 @@ def test_links_out_of_the_folder_are_not_read(tmp_path: Path) -> None:
         read_files(folder)
 
 
+@pytest.mark.parametrize("target", ["shared/a.sql", "../shared/a.sql", "a.sql"])
+def test_links_to_missing_files_are_an_error(tmp_path: Path, target: str) -> None:
+    (tmp_path / "b.sql").write_text("SELECT 1")
+    (tmp_path / "notes.txt").symlink_to("missing")
+    assert len(read_files(tmp_path)) == 1
+    (tmp_path / "a.sql").symlink_to(target)
+    # A deployment that ignored the file would delete its transform as an orphan.
+    with pytest.raises(TransformFileError, match=r"/a.sql' is a link to a missing file"):
+        read_files(tmp_path)
+
+
+def test_unreadable_subfolder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in ("b.sql", "sales/a.sql", ".git/c.sql"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("SELECT 1")
+    scandir = os.scandir
+
+    def refuse(path: str) -> Any:
+        if str(path).endswith(("/sales", "/.git")):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    # Root can read every folder.
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(TransformFileError, match=r"/sales can't be read: Permission denied\.$"):
+        read_files(tmp_path)
+
+
 @pytest.mark.parametrize("link", ["a.sql", "sales"])
 def test_links_out_of_the_folder_are_not_written(tmp_path: Path, link: str) -> None:
     text = "SELECT 1\n"
@@ -188,6 +246,29 @@ def test_links_out_of_the_folder_are_not_written(tmp_path: Path, link: str) -> N
     assert [each.name for each in folder.iterdir()] == [link]
     assert [each.name for each in outside.iterdir()] == ["key"]
     assert (outside / "key").read_text() == "precious"
+
+
+def test_front_matter_can_follow_empty_lines() -> None:
+    text = "\n \t\r\n-- ---\n-- publish: false\n-- ---\nSELECT 1\n"
+    file = parse(text, "a.sql")
+    assert file.front.publish is False
+    assert file.sql == "SELECT 1\n"
+    assert file.block + file.sql == text
+    with pytest.raises(TransformFileError, match=r"^a.sql, line 4: publish must be true or false, not 'no'"):
+        parse(text.replace("false", "no"), "a.sql")
+    with pytest.raises(TransformFileError, match=r"^a.sql, line 4: 1: a key must be text"):
+        parse(text.replace("publish", "1"), "a.sql")
+    with pytest.raises(
+        TransformFileError, match=r"^a.sql, line 5: the front matter that begins in line 3 is not closed"
+    ):
+        parse(text.replace("false\n-- ---", "false"), "a.sql")
+    assert parse("\n\nSELECT 1", "a.sql").sql == "\n\nSELECT 1"
+
+
+def test_front_matter_with_unpaired_surrogates_is_rejected() -> None:
+    text = '-- ---\n-- publish: true\n-- documentation: "\\ud83d"\n-- ---\nSELECT 1'
+    with pytest.raises(TransformFileError, match=r"^a.sql, line 3: text must not contain unpaired surrogates"):
+        parse(text, "a.sql")
 
 
 def test_front_matter_with_expanding_aliases_is_rejected() -> None:

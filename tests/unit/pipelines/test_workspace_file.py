@@ -27,6 +27,9 @@ NOT_HERE = (
     "2:11: orchestrations[0].name: ${NAME}: environment variables are allowed only in settings: write "
     "$${NAME} for the literal text"
 )
+SURROGATE = (
+    "1:25: orchestrations[0].name: text must not contain unpaired surrogates such as \\ud800, which UTF-8 can't encode"
+)
 NOT_SET = "4:23: elt_syncs[0].settings.token: the environment variable TOKEN is not set"
 
 
@@ -58,6 +61,7 @@ def errors_of(text: str, **environment: str) -> list[str]:
         ("orchestrations:\n  - 2: 3", "2:5: orchestrations[0].2: a key must be text"),
         ("orchestrations: !x 1", "1:17: orchestrations: the value '1' is not allowed here: put text in quotes"),
         ("orchestrations: .nan", "1:17: orchestrations: the value '.nan' is not allowed here: put text in quotes"),
+        ('orchestrations: [{name: "\\ud83d"}]', SURROGATE),
         ("orchestrations:\n  - name: ${NAME}", NOT_HERE),
         (f"{SYNC}    enabled: 'true'", "4:14: elt_syncs[0].enabled: Input should be a valid boolean"),
         (f"{SYNC}    enabled: null", "4:14: elt_syncs[0].enabled: must not be null"),
@@ -71,6 +75,13 @@ def errors_of(text: str, **environment: str) -> list[str]:
 )  # fmt: skip
 def test_errors_have_line_and_column(text: str, expected: str) -> None:
     assert expected in errors_of(text)
+
+
+def test_variables_that_are_not_utf_8_are_errors() -> None:
+    text = f"{SYNC}    settings: {{token: '${{TOKEN}}'}}"
+    expected = "4:23: elt_syncs[0].settings.token: the environment variable TOKEN is not valid UTF-8"
+    # Python represents the invalid byte in this way.
+    assert errors_of(text, TOKEN="a\udcff") == [expected]
 
 
 def test_all_errors_are_reported_together() -> None:

@@ -19,8 +19,10 @@ from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.flows import run_async, run_blocking
 from airflow_provider_datapipe.runs.batch import Batch, start_queued
 from airflow_provider_datapipe.runs.batch_wait import BatchWait, run_batch
+from airflow_provider_datapipe.runs.errors import LostContactError, RunError, RunTimeoutError
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.results import build_run_result, exception_for, explain
 from airflow_provider_datapipe.runs.start import StartPolicy
 from airflow_provider_datapipe.runs.task_state import NoTaskState
 from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
@@ -28,6 +30,7 @@ from tests.unit.runs.model_service import REQUESTED, ModelService, page, run_of,
 
 POLICY = WaitPolicy(poll_interval=10, contact_limit=100, schedule_limit=1000)
 ONE = RunTarget("s", "orders")
+DOWN = TransportError("down.", sent=False)
 #: List of runs before the run is requested.
 BEFORE = page(stream_run("COMPLETED", "r0"))
 
@@ -184,6 +187,29 @@ def test_nothing_starts_after_the_deadline() -> None:
         *[(WaitOutcomeReason.NOT_STARTED, "not requested: the wait for another run failed (timeout)")] * 2,
     ]
     assert service.now == 1_000_060
+
+
+@pytest.mark.parametrize(
+    ("polls", "expected", "says"),
+    [
+        ([stream_run("RUNNING", "r0")], RunTimeoutError, "run r0 has to end first, but did not end in time."),
+        (
+            [stream_run("RUNNING", "r0"), DOWN],
+            LostContactError,
+            "but contact with the service was lost for 100 s.\ndown.",
+        ),
+    ],
+)
+def test_a_failed_wait_for_another_run_is_no_failed_run(polls: list[Any], expected: type[RunError], says: str) -> None:
+    service = ModelService(elt_stream_runs__list=[page(stream_run("RUNNING", "r0"))], elt_stream_runs__get=polls)
+    policy = replace(POLICY, poll_interval=900, deadline=1_000_060) if expected is RunTimeoutError else POLICY
+    batch = run(service, streams(replace(ONE, options={"full_refresh": True})), policy)
+    (end,) = [run_blocking(explain(end), service.send, service.sleep) for end in batch.ended]
+    assert service.asked.count("elt_streams.request_run") == 0
+    error = exception_for(end)
+    assert type(error) is expected
+    assert says in str(error)
+    assert build_run_result(end)["outcome"] == "scheduled"
 
 
 def test_an_outage_ends_the_batch_and_started_runs_are_awaited() -> None:

@@ -74,6 +74,8 @@ class Service:
     #: Index of the next request that fails. Negative: none.
     fails_at: int = -1
     status: int = 500
+    #: Resources whose runs cannot be listed.
+    broken: set[str] = field(default_factory=set)
     #: Runs that a lagging replica shows as active ("going") or omits ("absent").
     stale: dict[str, str] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
@@ -113,6 +115,8 @@ class Service:
     def _page(self, request: Request[Any]) -> Any:
         query = dict(request.query)
         resource = query.get("elt_stream_id") or query.get("orchestration_id")
+        if resource in self.broken:
+            raise ServerError("it fails", status=500)
         hidden = self.gone | {run_id for run_id, how in self.stale.items() if how == "absent"}
         newest_first = sorted(self.runs, key=lambda run: (run.listed_at, run.number), reverse=True)
         runs = [run for run in newest_first if resource in (None, run.resource) and run.run_id not in hidden]
@@ -160,7 +164,7 @@ def cursor_after(service: Service, source: EventSource, polls: int = 3) -> dict[
     """Return the cursor of a watcher that has seen the current state."""
     cursor: dict[str, Any] | None = None
     for _ in range(polls):
-        ((_, cursor),) = poll(service, source, Subscription(None, cursor))
+        ((_, cursor),) = poll(service, source, Subscription(cursor))
     assert cursor is not None
     service.asked.clear()
     return cursor
@@ -170,12 +174,15 @@ class Watching(RuleBasedStateMachine):
     """Watcher that is killed before it stores its events, or after its events and before its cursor."""
 
     @initialize(
-        kind=st.sampled_from(["elt_stream", "elt_sync", "orchestration"]), history=st.lists(st.booleans(), max_size=12)
+        kind=st.sampled_from(["elt_stream", "elt_sync", "orchestration", "all_orchestrations"]),
+        history=st.lists(st.booleans(), max_size=12),
+        broken=st.sets(st.sampled_from(["b", "c"])),
     )
-    def begin(self, kind: str, history: list[bool]) -> None:
+    def begin(self, kind: str, history: list[bool], broken: set[str]) -> None:
         self.kind = kind
-        names = ["a"] if kind == "elt_stream" else ["a", "b", "c"]
-        self.service = Service("orchestration" if kind == "orchestration" else "elt_stream", names)
+        self.overlaps = kind in ("orchestration", "all_orchestrations")
+        names = ["a", "b", "c"] if kind in ("elt_sync", "all_orchestrations") else ["a"]
+        self.service = Service("orchestration" if self.overlaps else "elt_stream", names)
         for number, is_over in enumerate(history):
             self._start(names[number % len(names)])
             if is_over:
@@ -188,10 +195,17 @@ class Watching(RuleBasedStateMachine):
         self.killed_between = 0
         self.was_stale = False
         self.wake()
+        self.service.broken = broken if kind == "elt_sync" else set()
         self.poll(stores=True)
+        if self.service.broken:
+            # Runs end before the watcher can read their streams for the first time. This response is current.
+            for run in self.begun()[::2]:
+                self._end(run, "COMPLETED")
+            self.service.broken = set()
+            self.poll(stores=True)
 
     def wake(self) -> None:
-        self.source = EVENT_SOURCES[self.kind]({"elt_stream": "a", "elt_sync": "y", "orchestration": "all"}[self.kind])
+        self.source = EVENT_SOURCES[self.kind]({"elt_sync": "y", "all_orchestrations": "all"}.get(self.kind, "a"))
         self.cursor = self.stored
 
     def _start(self, resource: str, back: float = 0, after: float = 10) -> None:
@@ -217,7 +231,7 @@ class Watching(RuleBasedStateMachine):
     )
     def start(self, number: int, back: float, after: float) -> None:
         resource = self.service.resources[number % len(self.service.resources)]
-        if self.kind == "orchestration":
+        if self.overlaps:
             # Runs of orchestrations overlap, and are listed by their due time.
             self._start(resource, back, after)
         elif not any(run.resource == resource for run in self.going()):
@@ -228,11 +242,11 @@ class Watching(RuleBasedStateMachine):
     def end(self, data: st.DataObject, status: str) -> None:
         self._end(data.draw(st.sampled_from(self.begun())), status)
 
-    @precondition(lambda self: self.kind == "orchestration")
+    @precondition(lambda self: self.overlaps)
     @rule(number=st.integers(0, 2), ahead=st.sampled_from([500, 100_000]))
     def plan(self, number: int, ahead: float) -> None:
         self.service.now += 10
-        resource = self.service.resources[number]
+        resource = self.service.resources[number % len(self.service.resources)]
         due = self.service.now + ahead
         self.service.runs.append(Run(len(self.service.runs), resource, None, status="NOT_STARTED", due=due))
 
@@ -278,7 +292,7 @@ class Watching(RuleBasedStateMachine):
             self.service.stale = {run.run_id: stale for run in self.service.runs[-2:]}
         self.was_stale = bool(stale)
         try:
-            ((events, self.cursor),) = poll(self.service, self.source, Subscription(None, self.cursor))
+            ((events, self.cursor),) = poll(self.service, self.source, Subscription(self.cursor))
         except ServerError:
             return
         finally:
@@ -364,11 +378,11 @@ def test_new_id_format_with_a_lagging_list_repeats_no_event(formats: tuple[str, 
     cursor, reported = cursor_after(service, source, 1), []
     for prefix, stale in zip(formats, ("r2", None, None), strict=True):
         service.prefix, service.stale = prefix, {stale: "absent"} if stale else {}
-        ((events, cursor),) = poll(service, source, Subscription(None, cursor))
+        ((events, cursor),) = poll(service, source, Subscription(cursor))
         reported += events
     assert reported == []
     service.runs.append(Run(3, "a", 3, 3.5, "OK"))
-    ((events, _),) = poll(service, source, Subscription(None, cursor))
+    ((events, _),) = poll(service, source, Subscription(cursor))
     assert [event["run_id"] for event in events] == [f"{formats[-1]}r3"]
 
 
@@ -377,11 +391,11 @@ def test_a_sync_costs_one_request_while_nothing_changes() -> None:
     source = SyncEventSource("y")
     cursor = cursor_after(service, source)
     for _ in range(10):
-        ((reported, cursor),) = poll(service, source, Subscription(None, cursor))
+        ((reported, cursor),) = poll(service, source, Subscription(cursor))
         assert reported == []
     assert service.asked == {"elt_syncs.status": 10}
     service.runs[1].ended, service.runs[1].status = 100.0, "COMPLETED"
-    ((reported, cursor),) = poll(service, source, Subscription(None, cursor))
+    ((reported, cursor),) = poll(service, source, Subscription(cursor))
     assert [event["run_id"] for event in reported] == ["r1"]
     assert service.asked["elt_stream_runs.list"] == 1
 
@@ -395,11 +409,11 @@ def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, pol
     service.stale = {"r0": stale}
     reported: list[dict[str, Any]] = []
     for _ in range(polls):
-        ((reported, cursor),) = poll(service, source, Subscription(None, cursor))
+        ((reported, cursor),) = poll(service, source, Subscription(cursor))
         # The watcher polls a known active run directly if the list omits it. This response lags, too.
         assert reported == [] or stale == "absent"
     service.stale = {}
-    ((later, _),) = poll(service, source, Subscription(None, cursor))
+    ((later, _),) = poll(service, source, Subscription(cursor))
     assert [event["run_id"] for event in reported + later] == ["r0"]
 
 
@@ -412,8 +426,8 @@ def test_events_interrupted_by_an_error_are_reported_later() -> None:
         # The second list fails, after the status and the first list.
         service.fails_at, service.status = 2, 503
         with pytest.raises(ServerError):
-            poll(service, source, Subscription(None, cursor))
-    ((reported, _),) = poll(service, source, Subscription(None, cursor))
+            poll(service, source, Subscription(cursor))
+    ((reported, _),) = poll(service, source, Subscription(cursor))
     assert sorted(event["run_id"] for event in reported) == ["r0", "r1"]
 
 
@@ -427,11 +441,27 @@ def test_an_unreadable_stream_holds_back_no_event_of_another(
     reported = []
     for fails_at in (2, 2, -1, -1):
         service.fails_at = fails_at
-        ((events, cursor),) = poll(service, source, Subscription(None, cursor))
+        ((events, cursor),) = poll(service, source, Subscription(cursor))
         reported.append([event["run_id"] for event in events])
     assert reported[0] == ["r0"]
     assert [run_id for ids in reported[1:] for run_id in ids] == ["r1"]
     assert caplog.text.count("ELT stream b cannot be read") == 1
+
+
+def test_an_unreadable_stream_does_not_stop_a_new_watcher() -> None:
+    runs = [Run(0, "b", -9000), Run(1, "b", 1.0, 2.0, "COMPLETED"), Run(2, "a", 1.0, 2.0, "COMPLETED")]
+    service = Service("elt_stream", ["a", "b"], now=100, runs=runs)
+    source = SyncEventSource("y")
+    stored = [cursor_after(service, source), None]
+    service.broken = {"b"}
+    service.runs.append(Run(3, "a", 90.0, 95.0, "COMPLETED"))
+    polled = poll(service, source, *(Subscription(cursor) for cursor in stored))
+    assert [[event["run_id"] for event in events] for events, _ in polled] == [["r3"], []]
+    service.now, service.broken = 200, set()
+    service.runs[0].ended, service.runs[0].status = 150.0, "COMPLETED"
+    service.runs.append(Run(4, "b", 160.0, 170.0, "COMPLETED"))
+    polled = poll(service, source, *(Subscription(cursor) for _, cursor in polled))
+    assert [[event["run_id"] for event in events] for events, _ in polled] == [["r0", "r4"]] * 2
 
 
 def test_an_added_stream_is_reported_from_its_first_run() -> None:
@@ -440,23 +470,61 @@ def test_an_added_stream_is_reported_from_its_first_run() -> None:
     cursor = cursor_after(service, source, 1)
     service.resources.append("b")
     service.runs.append(Run(0, "b", 1.0, 2.0, "COMPLETED"))
-    ((reported, _),) = poll(service, source, Subscription(None, cursor))
+    ((reported, _),) = poll(service, source, Subscription(cursor))
     assert [(event["run_id"], event["name"], event["sync_id"]) for event in reported] == [("r0", "b", "y")]
 
 
-def test_watchers_that_share_a_list_get_their_own_events() -> None:
+def test_a_stream_of_another_sync_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    service = Service("elt_stream", ["orders", "items"])
+    source = SyncEventSource("y")
+    watched = [Subscription(options={"stream_id": stream_id}) for stream_id in ("Orders", "zzz", "items")]
+    for _ in range(30):
+        poll(service, source, *watched)
+    warnings = [each.getMessage().partition(" has ")[2] for each in caplog.records]
+    assert warnings == [
+        "no stream with the ID Orders, so a watcher sends no events. Did you mean orders?",
+        "no stream with the ID zzz, so a watcher sends no events. Check stream_id and sync_id.",
+    ]
+    # A stream that the service adds, and deletes again.
+    service.resources.append("zzz")
+    poll(service, source, *watched)
+    service.resources.remove("zzz")
+    poll(service, source, *watched)
+    assert caplog.text.count("the ID zzz") == 2
+
+
+def test_watchers_of_one_resource_share_its_list() -> None:
     service = Service("orchestration", ["a", "b"])
-    source = EVENT_SOURCES["orchestration"]("all")
-    (_, all_runs), (_, of_b) = poll(service, source, Subscription(None), Subscription("b"))
+    every, one = EVENT_SOURCES["all_orchestrations"]("all"), EVENT_SOURCES["orchestration"]("b")
+    cursors_of = [cursor_after(service, source) for source in (every, one)]
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 3.0, 4.0, "FAILED")]
-    service.asked.clear()
-    (every, _), (some, _), (none, _) = poll(
-        service, source, Subscription(None, all_runs), Subscription("b", of_b), Subscription("a")
-    )
-    assert [event["run_id"] for event in every] == ["r0", "r1"]
-    assert [(event["run_id"], event["outcome"]) for event in some] == [("r1", "failed")]
+    (of_all, _), (none, _) = poll(service, every, Subscription(cursors_of[0]), Subscription())
+    ((of_b, _),) = poll(service, one, Subscription(cursors_of[1]))
+    assert [event["run_id"] for event in of_all] == ["r0", "r1"]
+    assert [(event["run_id"], event["outcome"]) for event in of_b] == [("r1", "failed")]
     assert none == []
+    assert service.asked == {"orchestration_runs.list": 2}
+
+
+def test_a_rare_orchestration_costs_one_request_per_poll() -> None:
+    service = Service("orchestration", ["a", "b"], runs=[Run(0, "a", 1.0, 2.0, "COMPLETED")])
+    source = EVENT_SOURCES["orchestration"]("a")
+    cursor = cursor_after(service, source)
+    service.runs += [Run(number, "b", number * 600.0, number * 600.0 + 1, "COMPLETED") for number in range(1, 500)]
+    service.now = 300_000
+    poll(service, source, Subscription(cursor))
     assert service.asked == {"orchestration_runs.list": 1}
+
+
+@pytest.mark.parametrize(("kind", "key"), [("orchestration", "a"), ("all_orchestrations", "all")])
+def test_first_poll_finds_an_active_run_before_many_others(kind: str, key: str) -> None:
+    service = Service("orchestration", ["a", "b"], now=10_900, runs=[Run(0, "a", 1.0)])
+    service.runs += [Run(number, "b", number * 60.0, number * 60.0 + 1, "COMPLETED") for number in range(1, 180)]
+    source = EVENT_SOURCES[kind](key)
+    cursor = cursor_after(service, source, 1)
+    service.now, service.runs[0].ended, service.runs[0].status = 11_000, 10_950.0, "COMPLETED"
+    ((reported, _),) = poll(service, source, Subscription(cursor))
+    assert [event["run_id"] for event in reported] == ["r0"]
 
 
 def one_poll(
@@ -471,7 +539,7 @@ def test_finished_builds_of_a_transform_are_reported_once() -> None:
     changes = [(1, "completed"), (1, "completed"), (2, "running"), (3, "completed"), (4, "failed"), (5, "completed")]
     for changed, status in changes:
         answer = transform(materialization_status=status, updated_at=at(changed))
-        events, cursor = one_poll(source, answer, Subscription("t", cursor))
+        events, cursor = one_poll(source, answer, Subscription(cursor))
         reported += [(event["outcome"], event["finished_at"]) for event in events]
     assert reported == [("succeeded", at(3)), ("failed", at(4)), ("succeeded", at(5))]
 
@@ -479,6 +547,6 @@ def test_finished_builds_of_a_transform_are_reported_once() -> None:
 def test_failed_records_are_reported_once_per_threshold_crossing() -> None:
     source, cursor, reported = FailedRecordsEventSource("r"), None, []
     for count in (4, 5, 9, 4, 0, 5):
-        events, cursor = one_poll(source, FailedRecordCount(count=count), Subscription("r", cursor, {"threshold": 5}))
+        events, cursor = one_poll(source, FailedRecordCount(count=count), Subscription(cursor, {"threshold": 5}))
         reported += [event["rows_failed"] for event in events]
     assert reported == [5, 5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -30,6 +31,7 @@ from airflow_provider_datapipe.runs.models import RunRef, RunResult
 from airflow_provider_datapipe.runs.names import UnknownNameError
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of, outcome_of_materialization
 from airflow_provider_datapipe.runs.results import build_run_result, exception_for, explain
+from airflow_provider_datapipe.runs.task_state import NoTaskState
 from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.unit.runs.model_service import ModelService, page, stream, stream_run, sync
 
@@ -46,6 +48,10 @@ def given_up(reason: WaitOutcomeReason) -> WaitOutcome:
     return WaitOutcome(
         reason, RunRef("elt_stream", "s", "orders", run_id="r1"), Outcome.RUNNING, detail="for 9 s: no answer."
     )
+
+
+def not_started(cause: WaitOutcomeReason) -> WaitOutcome:
+    return replace(given_up(WaitOutcomeReason.NOT_STARTED), cause=cause)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,9 @@ def given_up(reason: WaitOutcomeReason) -> WaitOutcome:
             "contact with the service was lost for 9 s: no answer.",
         ),
         (given_up(WaitOutcomeReason.VANISHED), RunVanishedError, "no longer knows the run.\nRun: r1\n"),
-        (given_up(WaitOutcomeReason.NOT_STARTED), RunFailedError, "did not start a run"),
+        (given_up(WaitOutcomeReason.NOT_STARTED), RunError, "did not start a run"),
+        (not_started(WaitOutcomeReason.TIMEOUT), RunTimeoutError, "did not start a run"),
+        (not_started(WaitOutcomeReason.LOST_CONTACT), LostContactError, "did not start a run"),
     ],
 )
 def test_each_failed_wait_has_an_error_with_resource_and_run(
@@ -185,7 +193,8 @@ def chosen(names: list[str] | None, *, enabled: bool = True, there: str = "ab") 
         elt_syncs__get=[sync(enabled=enabled)],
         elt_streams__list=[page(*(stream(f"id-{name}", name) for name in there))],
     )
-    return [target.name for target in run_blocking(targets_of_sync("y", names, {}), service.send, service.sleep)]
+    flow = targets_of_sync("y", names, {}, NoTaskState())
+    return [target.name for target in run_blocking(flow, service.send, service.sleep)]
 
 
 @pytest.mark.parametrize(

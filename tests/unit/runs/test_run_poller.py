@@ -20,7 +20,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from airflow_provider_datapipe.api.endpoints import reverse_etl_failed_records
-from airflow_provider_datapipe.api.errors import ConfigurationError, NotFoundError, RateLimitError
+from airflow_provider_datapipe.api.errors import ConfigurationError, InvalidInputError, NotFoundError, RateLimitError
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.batch import Batch, WaitingForOtherRun
 from airflow_provider_datapipe.runs.kinds import KINDS
@@ -34,8 +34,9 @@ from airflow_provider_datapipe.runs.polling.shared_client import Reader
 from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 from tests.support.many_runs import ManyRunsServer
+from tests.support.responses import LONG_AGO
 from tests.support.scripted_server import Reply
-from tests.unit.runs.many_waits import many, references, reverse_etl
+from tests.unit.runs.many_waits import many, orchestration, references, reverse_etl
 
 CONN_ID = "datapipe_board"
 OFTEN = WaitPolicy(poll_interval=0.1)
@@ -500,6 +501,28 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
     assert ends.pop("r1").reason is WaitOutcomeReason.LOST_CONTACT
     assert [end.outcome for end in ends.values()] == [Outcome.SUCCEEDED] * 5
     assert "could not be read (OverflowError)" in caplog.text
+
+
+@pytest.mark.parametrize("run_id", ["", ".", ".."])
+def test_a_run_id_that_cannot_be_polled_ends_its_own_wait_only(run_id: str) -> None:
+    going = {"id": run_id, "elt_sync_id": "x", "elt_stream_id": "s", "started_at": LONG_AGO, "status": "RUNNING"}
+    url = "/elt_stream_runs?elt_stream_id=s&limit=1&sort_direction=asc"
+    with Scene(reverse_etl=3) as scene:
+        scene.runs.fault = lambda path, _: Reply(body={"data": [going], "hasMore": False}) if path == url else None
+        late = replace(OFTEN, contact_limit=0.5)
+
+        async def main() -> list[Any]:
+            others = scene.tasks()
+            listed = await scene.wait(RunRef("elt_stream", "s", "s", status_url=url), late)
+            # The bulk status of orchestrations does not show this run.
+            with pytest.raises(InvalidInputError):
+                await scene.wait(orchestration(run_id))
+            scene.end_all()
+            return [listed, *await asyncio.gather(*others)]
+
+        listed, *others = run(main())
+    assert [end.reason for end in listed.ended] == [WaitOutcomeReason.LOST_CONTACT]
+    assert outcomes(others) == SUCCEEDED
 
 
 @pytest.mark.slow

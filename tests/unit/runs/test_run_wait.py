@@ -95,9 +95,12 @@ def test_the_next_interval_counts_from_the_due_time(now: float, was_due: float |
     assert begun.due == BEGIN + due
 
 
-@pytest.mark.parametrize(("interval", "due"), [(10.0, 10.0), (None, 2.0)])
-def test_a_run_that_was_just_read_is_polled_later(interval: float | None, due: float) -> None:
-    begun = watch(poll_interval=interval, fastest=5.0)
+@pytest.mark.parametrize(
+    ("interval", "deadline", "due"),
+    [(10.0, None, 10.0), (None, None, 2.0), (900.0, BEGIN + 60, 60.0), (None, BEGIN + 1, 1.0)],
+)
+def test_a_run_that_was_just_read_is_polled_later(interval: float | None, deadline: float | None, due: float) -> None:
+    begun = watch(poll_interval=interval, fastest=5.0, deadline=deadline)
     begun.delay_first_poll(BEGIN, 2.0)
     assert begun.due == BEGIN + due
 

@@ -28,6 +28,7 @@ INSTANCES: list[Any] = [
     WaitOutcome(WaitOutcomeReason.TIMEOUT, REFERENCE, Outcome.RUNNING),
     END,
     StartRecord(KnownRuns({"r0": True}, 2.0), 3.0, REFERENCE),
+    StartRecord(KnownRuns(), 3.0, None, {"full_refresh": True}),
     Batch("elt_stream", [STREAM], [REFERENCE], [WaitingForOtherRun(REFERENCE, STREAM)], [END], 2, {"a": 1}, 8.0, 9.0),
 ]
 
@@ -48,7 +49,8 @@ def test_default_values_are_omitted(instance: Any) -> None:
     ("instance", "fields"),
     [
         (WaitPolicy(), set(WaitPolicy.__slots__)),
-        (WaitOutcome(WaitOutcomeReason.TIMEOUT, REFERENCE, Outcome.RUNNING), {"records"}),
+        (WaitOutcome(WaitOutcomeReason.TIMEOUT, REFERENCE, Outcome.RUNNING), {"records", "cause"}),
+        (StartRecord(KnownRuns(), 3.0), {"options"}),
         (Batch("elt_stream", [STREAM]), {"note", "lost_since", "poll_after"}),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.start import StartPolicy, resumable_first, start
 from airflow_provider_datapipe.runs.task_state import AirflowTaskState, StartRecord, task_state_key
+from tests.support.many_runs import stamp
 from tests.support.responses import LONG_AGO
 from tests.unit.runs.model_service import REQUESTED, Answer, ModelService, StoredState, page, run_of, stream_run
 
@@ -270,6 +272,15 @@ def test_a_rejected_start_undoes_the_full_refresh(
         (message,) = caplog.messages
         assert message.startswith("ELT stream orders: no run was started, but its preparation (full_refresh) remains: ")
         assert "down" in message
+
+
+@pytest.mark.parametrize(("ago", "starts"), [(7100, False), (7300, True)])
+def test_a_full_refresh_does_not_wait_for_an_abandoned_load(ago: float, *, starts: bool) -> None:
+    last = stream_run("CHUNK_COMPLETED", started_at=stamp(BEGIN - 9_000), finished_at=stamp(BEGIN - ago))
+    service = streams([last], [page(last)], elt_streams__request_full_refresh=[None])
+    with nullcontext() if starts else pytest.raises(ActiveRunConflict):
+        begin(service, target=RunTarget("s", "orders", options={"full_refresh": True}))
+    assert service.asked == [LIST, *(["elt_streams.request_full_refresh", REQUEST] if starts else [])]
 
 
 @pytest.mark.parametrize(("ahead", "used"), [(-300.0, -300.0), (300.0, 300.0), (86_400.0, 0.0)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import sys
@@ -82,13 +83,14 @@ def test_records_of_a_parquet_file() -> None:
         price=pa.array([Decimal("1.10"), Decimal("12345678901234567890.12")], pa.decimal128(30, 2)),
         whole=pa.array([1.0, 2.0], pa.float64()),
         at=pa.array([datetime(2026, 1, 1, 12, tzinfo=UTC)] * 2, pa.timestamp("us", tz="Europe/Berlin")),
+        fine=pa.array([[{"t": 123_456_789_000}], None], pa.list_(pa.struct([("t", pa.timestamp("ns"))]))),
         local=pa.array([datetime(2026, 1, 1, 12)] * 2, pa.timestamp("ms")),  # noqa: DTZ001 - tests a time without a zone
         tags=pa.array([[{"k": "é"}], []]),
     )
     first, second = parquet(opener(content), "o.parquet")
     assert first.place == "row 1 of o.parquet"
     assert first.body.decode() == (
-        '{"at":"2026-01-01T12:00:00Z","id":1152921504606846976,"local":"2026-01-01T12:00:00","price":1.10,'
+        '{"at":"2026-01-01T12:00:00Z","fine":[{"t":"1970-01-01T00:02:03.456789"}],"id":1152921504606846976,"local":"2026-01-01T12:00:00","price":1.10,'
         '"tags":[{"k":"é"}],"whole":1.0}'
     )
     assert json.loads(second.body)["id"] is None
@@ -109,6 +111,24 @@ def test_invalid_parquet_content_is_an_error(content: bytes, message: str) -> No
         list(parquet(opener(content), "o.parquet"))
 
 
+def test_damaged_parquet_page_is_an_error_of_the_file() -> None:
+    content = bytearray(table(id=list(range(5_000))))
+    content[1_000:1_400] = bytes(400)
+    with pytest.raises(RecordError, match=r"o\.parquet cannot be read as Parquet after row \d+ \(.+\)\.$"):
+        list(parquet(opener(bytes(content)), "o.parquet"))
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), ConnectionResetError("lost")])
+def test_error_of_the_storage_of_a_parquet_file_is_raised(error: OSError) -> None:
+    class Failing(io.BytesIO):
+        def read(self, *_: object) -> bytes:
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        list(parquet(lambda: Failing(table(id=[1])), "o.parquet"))
+    assert caught.value is error
+
+
 def far_away(kind: pa.DataType, value: int) -> bytes:
     return table(id=[1, 2], secret=pa.array([0, value], kind))
 
@@ -121,6 +141,19 @@ def far_away(kind: pa.DataType, value: int) -> bytes:
         far_away(pa.date32(), 10_000_000),
         # Python's times have microseconds, so nanoseconds would be lost.
         far_away(pa.time64("ns"), 123_456_789),
+        far_away(pa.timestamp("ns"), 123_456_789),
+        far_away(pa.timestamp("ns", "Europe/Berlin"), 123_456_789),
+        *(
+            table(id=[1, 2], secret=pa.array([at(0), at(123_456_789)], kind))
+            for unit in (pa.time64("ns"), pa.timestamp("ns"))
+            for kind, at in (
+                (pa.list_(unit), lambda value: [value]),
+                (pa.large_list(unit), lambda value: [value]),
+                (pa.list_(unit, 1), lambda value: [value]),
+                (pa.map_(pa.string(), unit), lambda value: [("k", value)]),
+                (pa.list_(pa.struct([("t", unit)])), lambda value: [{"t": value}]),
+            )
+        ),
         table(
             id=[1, 2],
             secret=pa.Array.from_buffers(

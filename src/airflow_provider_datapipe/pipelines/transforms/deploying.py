@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError, in_one_line
 from airflow_provider_datapipe.pipelines.plan import Report, ReportItem, Result
@@ -51,12 +51,13 @@ async def deploy_transforms(
     :param deadline: time at which waiting ends, in seconds since the epoch; None for no limit.
     :param poll_interval: seconds between two polls of a build; None for an interval based on earlier builds.
     :param resend: send schedules also if the service does not show them and nothing else differs.
-    :returns: a result for each transform. If an error ends the deployment after a change, a warning contains the error.
+    :returns: a result for each transform. If an error ends the deployment after a change, the remaining transforms and
+        orphans are skipped, and a warning contains the error.
     :raises CyclicTransformsError: if transforms read one another in a cycle. Nothing was changed.
     :raises DatapipeError: if the service refuses a request or cannot be reached, and nothing was changed.
     """
     records = NoTaskState()
-    items: dict[str, ItemResult] = {}
+    note: dict[str, Any] = {}
     batch: Batch | None = None
     policy = WaitPolicy(poll_interval, deadline, fastest=0.5, slowest=_SLOWEST_POLL)
     try:
@@ -66,10 +67,9 @@ async def deploy_transforms(
             records=records,
             folder_path=folder_path,
             delete_orphans=delete_orphans,
-            results=items,
             resend=resend,
+            note=note,
         )
-        items = batch.note["items"]
         is_going_on = True
         while is_going_on:
             await run_batch(batch, records, StartPolicy(), policy, alone=False)
@@ -81,11 +81,11 @@ async def deploy_transforms(
             await go_on(batch)
             is_going_on = not batch.is_over
     except DatapipeError as error:
-        if batch is None and not is_anything_changed(items):
+        if batch is None and not is_anything_changed(note):
             raise
-        complete_results(items, desired, batch, publish=publish)
-        return report_of(items, f"The deployment was aborted: {in_one_line(error)}")
-    return report_of(items, *batch.note["warnings"])
+        complete_results(note, desired, publish=publish)
+        return report_of(note["items"], f"The deployment was aborted: {in_one_line(error)}")
+    return report_of(note["items"], *note["warnings"])
 
 
 def report_of(items: Mapping[str, ItemResult], *warnings: str) -> Report:

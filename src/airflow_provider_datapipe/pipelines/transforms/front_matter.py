@@ -6,6 +6,7 @@ Block comments are not used, because a ``*/`` in a text would end them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
@@ -22,6 +23,7 @@ from airflow_provider_datapipe.api.models.formats.yaml_reader import (
 )
 from airflow_provider_datapipe.api.models.rules import check_cron
 from airflow_provider_datapipe.pipelines.errors import PipelineError
+from airflow_provider_datapipe.pipelines.yaml_1_2 import YAML_1_2, scalar_value
 from airflow_provider_datapipe.resources.transforms import NO_SCHEDULE
 
 #: First and last line of front matter.
@@ -165,22 +167,23 @@ def parse(text: str, path: str) -> SqlFile:
     :raises TransformFileError: if its front matter is invalid. The message contains the line number.
     """
     lines = text.split("\n")
-    if lines[0].rstrip() != MARK:
+    first = next((number for number, line in enumerate(lines, start=1) if line.strip()), 1)
+    if lines[first - 1].rstrip() != MARK:
         return SqlFile(path, FrontMatter(), text)
     content: list[str] = []
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines[first:], start=first + 1):
         if line.rstrip() == MARK:
-            front, given = _read("".join(content), path)
+            front, given = _read("".join(content), path, first)
             block = "\n".join(lines[:number])
             return SqlFile(path, front, "\n".join(lines[number:]), given, f"{block}\n")
         if not line.startswith(_COMMENT):
             raise TransformFileError(
-                f"{path}, line {number}: the front matter that begins in line 1 is not closed: add {MARK!r} "
+                f"{path}, line {number}: the front matter that begins in line {first} is not closed: add {MARK!r} "
                 f"before this line."
             )
         # With its line end, which the last line of a block scalar also needs.
         content.append(line.removeprefix(_COMMENT).removeprefix(" ").removesuffix("\r") + "\n")
-    raise TransformFileError(f"{path}, line 1: the front matter is not closed: add {MARK!r}.")
+    raise TransformFileError(f"{path}, line {first}: the front matter is not closed: add {MARK!r}.")
 
 
 def render(given: Mapping[str, Any]) -> str:
@@ -193,8 +196,8 @@ def render(given: Mapping[str, Any]) -> str:
     return "\n".join([MARK, *lines, MARK, ""])
 
 
-def _read(text: str, path: str) -> tuple[FrontMatter, dict[str, Any]]:
-    document = _Document(text, path)
+def _read(text: str, path: str, first: int) -> tuple[FrontMatter, dict[str, Any]]:
+    document = _Document(text, path, first)
     try:
         return FrontMatter.model_validate(document.content), document.content
     except ValidationError as error:
@@ -210,6 +213,8 @@ def _reported(error: Mapping[str, Any]) -> str:
         return f"is not a known key: use {', '.join(known.model_fields)}"
     if kind == "model_type":
         return "must be SQL, or a mapping such as 'unique: id'"
+    if kind == "bool_type":
+        return f"must be true or false, not {error['input']!r}"
     if kind == "string_type":
         return f"must be text, not {error['input']!r}: put it in quotes"
     message = str(error["msg"]).removeprefix("Value error, ")
@@ -217,23 +222,36 @@ def _reported(error: Mapping[str, Any]) -> str:
 
 
 class _Document(YamlReader):
-    """YAML of the front matter. Lines are those of the file, whose first line is the mark."""
+    """
+    YAML of the front matter. Lines in messages are those of the file.
 
+    :param first: line of the mark before the front matter.
+    """
+
+    library = YAML_1_2
     deepest = 20
     most_values = 10_000
     merges = False
 
-    def __init__(self, text: str, path: str) -> None:
+    def __init__(self, text: str, path: str, first: int) -> None:
         super().__init__()
         self._path = path
+        self._first = first
         content = self.read(text)
         if not isinstance(content, dict | None):
             raise self._error(1, "front matter must be a mapping, such as 'materialization: table'")
         self.content: dict[str, Any] = content or {}
 
+    def scalar(self, node: Any, location: Location) -> Any:
+        """Return the value of a node."""
+        try:
+            return scalar_value(node)
+        except ValueError as error:
+            raise self.fatal(location, self.values[location], str(error)) from None
+
     def line(self, place: Sequence[Any]) -> int:
         """Return the line of a value in the file, or of the nearest enclosing value."""
-        return nearest(self.values | self.keys, place).line + 1
+        return nearest(self.values | self.keys, place).line + self._first
 
     def message(self, place: Sequence[Any], problem: str) -> str:
         """Return an error message with the line."""
@@ -252,7 +270,7 @@ class _Document(YamlReader):
         return self._error(position.line, message)
 
     def _error(self, line: int, problem: str) -> TransformFileError:
-        return TransformFileError(f"{self._path}, line {line + 1}: {problem}")
+        return TransformFileError(f"{self._path}, line {line + self._first}: {problem}")
 
 
 class _Dumper(yaml.SafeDumper):
@@ -274,3 +292,9 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
+# YAML 1.2 reads more text as numbers than PyYAML, which would write this text without quotes.
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    re.compile(r"[-+]?(0o[0-7_]+|[0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?)$"),
+    list("-+.0123456789"),
+)

@@ -16,7 +16,7 @@ from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHE
 from airflow_provider_datapipe.resources.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
 from airflow_provider_datapipe.resources.differences import FieldChange
 from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, reads, tag_resolver
-from airflow_provider_datapipe.resources.transform_orphans import desired_like
+from airflow_provider_datapipe.resources.transform_orphans import Orphan, in_order_of_deletion
 from airflow_provider_datapipe.resources.transform_state import (
     Orchestrations,
     Settings,
@@ -141,7 +141,8 @@ def plan_transforms(
     # The plan does not show the order of deletion.
     items += [Item(KIND, path_in_service(each), action, orphan=True) for each in orphans]
     if delete_orphans:
-        warnings += _orphan_reader_warnings(desired, orphans, current)
+        in_order = in_order_of_deletion(orphans, desired, current.by_path, current.raw_tags, publish=True)
+        warnings += _orphan_reader_warnings(service.run(in_order))
     return Plan(tuple(items), tuple(warnings))
 
 
@@ -255,15 +256,9 @@ def _direct_name_warnings(desired: Sequence[DesiredTransform], current: CurrentT
     ]
 
 
-def _orphan_reader_warnings(
-    desired: Sequence[DesiredTransform], orphans: Sequence[Transform], current: CurrentTransforms
-) -> list[str]:
-    deleted = [desired_like(each) for each in orphans]
-    paths = {each.path for each in deleted}
-    read = reads([*deleted, *desired], current.raw_tags)
+def _orphan_reader_warnings(orphans: Sequence[Orphan]) -> list[str]:
     return [
-        f"{each.path} reads {other}, so {other} will not be deleted."
-        for each in desired
-        for other in read[each.path]
-        if other in paths
+        f"{reader} reads {each['key']}, so {each['key']} will not be deleted."
+        for each in orphans
+        for reader in each["read_by"]
     ]

@@ -220,6 +220,8 @@ def _text(
     if not is_built:
         given["publish"] = False
     block = file.block if file is not None and given == before else render(given) if given else ""
+    if file is not None and "\r\n" in file.block + file.sql and "\r\n" not in block:
+        block = block.replace("\n", "\r\n")
     sql = existing.sql_template
     if file is not None and file.sql.strip() == sql.strip():
         return block + file.sql

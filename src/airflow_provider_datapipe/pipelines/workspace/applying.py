@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeEr
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.pipelines.atomic_write import write_atomically
 from airflow_provider_datapipe.pipelines.errors import PipelineError
-from airflow_provider_datapipe.pipelines.plan import Action, Report, ReportItem, Result
+from airflow_provider_datapipe.pipelines.plan import Action, Item, Report, ReportItem, Result
 from airflow_provider_datapipe.pipelines.workspace.document import WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from airflow_provider_datapipe.pipelines.workspace.units import ApplyState, Key, Unit, Work, failed, succeeded
@@ -56,12 +56,12 @@ def apply(
     """
     plan = make_plan(service, document, delete_orphans=delete_orphans, resend=resend)
     state = ApplyState(task_state, wait_for_run)
-    service.run(_recover(DeactivatedSyncs(task_state), plan.not_enabled))
+    service.run(_recover(DeactivatedSyncs(task_state), plan.sets_enabled))
     report: list[ReportItem] = []
-    failures: dict[Key, str] = {}
+    failures: dict[Key, Item] = {}
     skip_reason: str | None = None
     for unit in plan.units:
-        reason = skip_reason or next((f"{failures[need]} failed" for need in unit.needs if need in failures), None)
+        reason = skip_reason or _missing_dependency(unit, failures)
         if unit.work is None:
             results = [succeeded(item) for item in unit.items]
         elif reason is not None:
@@ -69,7 +69,8 @@ def apply(
         else:
             results, skip_reason = _apply_unit(service, unit, unit.work, state)
         report += (_masked(each, document.masked) for each in results)
-        _add_failures(unit, results, failures)
+        pairs = zip(unit.keys, unit.items, results, strict=False)
+        failures |= {key: item for key, item, result in pairs if result.result in (Result.FAILED, Result.SKIPPED)}
     report += (succeeded(item) for item in plan.unchanged)
     return Report(tuple(report), plan.warnings)
 
@@ -90,11 +91,13 @@ def _apply_unit(service: Runner, unit: Unit, work: Work, state: ApplyState) -> t
         raise
 
 
-def _add_failures(unit: Unit, results: list[ReportItem], failures: dict[Key, str]) -> None:
-    """Record failed creations and deletions, on which other units may depend. Failed updates keep the resource."""
-    for key, item, result in zip(unit.keys, unit.items, results, strict=False):
-        if item.action in (Action.CREATE, Action.DELETE) and result.result in (Result.FAILED, Result.SKIPPED):
-            failures[key] = f"{item.kind} {item.name}"
+def _missing_dependency(unit: Unit, failures: dict[Key, Item]) -> str | None:
+    """Return the reason to skip a unit, None if there is none."""
+    needed = (failures[key] for key in unit.needs if key in failures)
+    # Failed updates keep the resource.
+    found = [item for item in needed if item.action is Action.CREATE]
+    found += [failures[key] for key in unit.needs_applied if key in failures]
+    return f"{found[0].kind} {found[0].name} failed" if found else None
 
 
 def _masked(result: ReportItem, masked: Callable[[str], str]) -> ReportItem:
@@ -102,12 +105,13 @@ def _masked(result: ReportItem, masked: Callable[[str], str]) -> ReportItem:
     return ReportItem(result.kind, result.name, result.result, error)
 
 
-async def _recover(deactivated: DeactivatedSyncs, sync_ids: tuple[str, ...]) -> None:
-    """Activate the syncs that an interrupted change has deactivated."""
-    for sync_id in sync_ids:
+async def _recover(deactivated: DeactivatedSyncs, sets_enabled: Mapping[str, bool]) -> None:
+    """Activate the syncs that an interrupted change has deactivated, unless the file sets ``enabled`` meanwhile."""
+    for sync_id, is_set in sets_enabled.items():
         if deactivated.was_active(sync_id):
-            with suppress(NotFoundError):
-                await send(reverse_etl_syncs.activate(sync_id))
+            if not is_set:
+                with suppress(NotFoundError):
+                    await send(reverse_etl_syncs.activate(sync_id))
             deactivated.forget(sync_id)
 
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
-
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 
 from airflow_provider_datapipe.api.models.formats.yaml_reader import (
     Location,
     NotUtf8Error,
     Position,
-    YamlLibrary,
     YamlReader,
     decode,
     expand_variables,
@@ -25,18 +19,11 @@ from airflow_provider_datapipe.api.models.formats.yaml_reader import (
     path_text,
 )
 from airflow_provider_datapipe.pipelines.errors import PipelineError
+from airflow_provider_datapipe.pipelines.yaml_1_2 import YAML_1_2, scalar_value
 
 #: Name of the fields that can contain environment variables.
 SETTINGS = "settings"
 
-#: YAML 1.2. PyYAML reads YAML 1.1, in which `no` is a boolean.
-_RUAMEL = YamlLibrary(
-    lambda text: YAML(typ="safe", pure=True).compose(text),
-    lambda text: YAML(typ="safe", pure=True).parse(text),
-    YAMLError,
-    CollectionStartEvent,
-    CollectionEndEvent,
-)
 #: Shorter values of environment variables are not masked, because they can occur in any text.
 _SHORTEST_SECRET = 4
 
@@ -73,7 +60,7 @@ class Document(YamlReader):
     :raises WorkspaceError: if the text is not a YAML mapping.
     """
 
-    library = _RUAMEL
+    library = YAML_1_2
     most_values = 200_000
 
     def __init__(self, text: str, name: str, environment: Mapping[str, str] | None) -> None:
@@ -130,10 +117,9 @@ class Document(YamlReader):
     def scalar(self, node: Any, location: Location) -> Any:
         """Return the value of a node, with environment variables in settings."""
         try:
-            value = _SCALARS[str(node.tag).rpartition(":")[2]](node.value)
-        except (KeyError, ValueError):
-            message = f"the value {node.value[:40]!r} is not allowed here: put text in quotes"
-            self._problems.append(Problem(location, message))
+            value = scalar_value(node)
+        except ValueError as error:
+            self._problems.append(Problem(location, str(error)))
             return None
         in_settings = SETTINGS in location[:-1]
         if not isinstance(value, str) or (in_settings and self._environment is None):
@@ -149,6 +135,11 @@ class Document(YamlReader):
         found = (self._environment or {}).get(name)
         if found is None:
             self._problems.append(Problem(location, f"the environment variable {name} is not set"))
+            return ""
+        try:
+            found.encode()
+        except UnicodeEncodeError:
+            self._problems.append(Problem(location, f"the environment variable {name} is not valid UTF-8"))
             return ""
         if len(found) >= _SHORTEST_SECRET:
             self._secrets.add(found)
@@ -180,31 +171,3 @@ def text_of(path: Path) -> str:
         return decode(content)
     except NotUtf8Error as error:
         raise WorkspaceError(f"{path}:{error.line}:1: {error}.") from None
-
-
-def _boolean(text: str) -> bool:
-    return {"true": True, "false": False}[text.lower()]
-
-
-def _whole(text: str) -> int:
-    plain = text.replace("_", "")
-    return int(plain, 0) if plain.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else int(plain)
-
-
-def _real(text: str) -> float:
-    value = float(text.replace("_", ""))
-    if not isfinite(value):
-        raise ValueError
-    return value
-
-
-_SCALARS: dict[str, Any] = {
-    "null": lambda _: None,
-    "bool": _boolean,
-    "int": _whole,
-    "float": _real,
-    # Dates are text, as in JSON.
-    "timestamp": str,
-    "str": str,
-    "value": str,
-}

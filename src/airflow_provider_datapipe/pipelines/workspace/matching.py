@@ -212,11 +212,16 @@ class Matching:
         if len(in_file) == 1:
             known = self.orchestrations[in_file[0]]
             return OrchestrationReference(known, None if known else in_file[0])
-        found = self.names.orchestrations.get(name, [])
+        named = self.names.orchestrations.get(name, [])
+        new_names = {known: each.name for known, each in zip(self.orchestrations, self._entries, strict=True)}
+        found = [each for each in named if new_names.get(each, name) == name]
         if len(found) > 1 or in_file:
             self._ambiguous((*location, "orchestration"), "orchestrations have this name", found, "orchestration_id")
+        elif named and not found:
+            message = f"the file renames the orchestration {name!r} to {new_names[named[0]]!r}: use the new name"
+            self._problem((*location, "orchestration"), message)
         elif not found:
-            known_names = [*self.names.orchestrations, *(each.name for each in self._entries)]
+            known_names = dict.fromkeys([*self.names.orchestrations, *(each.name for each in self._entries)])
             self._unknown((*location, "orchestration"), "orchestration", name, known_names)
         return OrchestrationReference(found[0] if len(found) == 1 else None)
 

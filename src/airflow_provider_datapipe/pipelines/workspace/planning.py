@@ -27,7 +27,6 @@ from airflow_provider_datapipe.pipelines.workspace.models import (
     ORCHESTRATIONS,
     REVERSE_ETL_SYNCS,
     EltSyncEntry,
-    ReverseEtlSyncEntry,
     Workspace,
     workspace_of,
 )
@@ -38,6 +37,8 @@ from airflow_provider_datapipe.resources.differences import Differences
 from airflow_provider_datapipe.resources.reverse_etl_syncs import HIDDEN_INTERVAL, IDLE_INTERVAL
 
 if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+    from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSync
     from airflow_provider_datapipe.api.request import Request
     from airflow_provider_datapipe.pipelines.collect import Runner
     from airflow_provider_datapipe.pipelines.workspace.document import Document
@@ -64,13 +65,13 @@ class WorkspacePlan:
     :param units: units in the order in which they are applied.
     :param unchanged: items without changes.
     :param warnings: warnings for the user.
-    :param not_enabled: IDs of reverse ETL syncs for which the file does not set ``enabled``.
+    :param sets_enabled: for the ID of each reverse ETL sync of the file, True if the file sets ``enabled``.
     """
 
     units: tuple[Unit, ...]
     unchanged: tuple[Item, ...]
     warnings: tuple[str, ...]
-    not_enabled: tuple[str, ...]
+    sets_enabled: Mapping[str, bool]
 
     @property
     def plan(self) -> Plan:
@@ -107,6 +108,30 @@ def _known(ids: Iterable[str | None]) -> list[str]:
     return [each for each in ids if each is not None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Attachment:
+    """
+    The orchestration that an entry sets.
+
+    :param key: key of the entry.
+    :param kind: kind of its resource.
+    :param name: name of its resource.
+    :param present: its resource; None if it does not exist yet.
+    :param wanted: ID of the orchestration that the entry sets; None for none, or for one that has to be created first.
+    """
+
+    key: Key
+    kind: str
+    name: str
+    present: EltSync | ReverseEtlSync | None
+    wanted: str | None
+
+    def moves_from(self, orchestration_id: str) -> bool:
+        """Return True if the entry detaches its resource from this orchestration."""
+        present = None if self.present is None else self.present.orchestration_workflow_id
+        return present == orchestration_id != self.wanted
+
+
 class _Planner:
     def __init__(
         self, workspace: Workspace, resources: CurrentResources, *, delete_orphans: bool, resend: bool
@@ -123,6 +148,7 @@ class _Planner:
         self.problems: list[Problem] = list(self._matching.problems)
         self._warnings: list[str] = []
         self._unchanged: list[Item] = []
+        self._attachments: list[_Attachment] = []
         if not self.problems:
             self._orchestrations = [self._orchestration(place) for place in range(len(workspace.orchestrations or []))]
             self._syncs = [unit for place in range(len(workspace.elt_syncs or [])) for unit in self._sync(place)]
@@ -131,11 +157,11 @@ class _Planner:
     def plan(self) -> WorkspacePlan:
         first, last = self._orphans()
         units = [*first, *self._orchestrations, *self._syncs, *self._reverse_syncs, *last]
-        not_enabled = [
-            known
+        sets_enabled = {
+            known: entry.enabled is not None
             for known, entry in zip(self._matching.reverse_syncs, self._workspace.reverse_etl_syncs or [], strict=True)
-            if known is not None and entry.enabled is None
-        ]
+            if known is not None
+        }
         warnings = [*self._warnings]
         if self._hidden:
             warnings.append(
@@ -143,7 +169,7 @@ class _Planner:
                 f"compared: apply always sends those of the file ({_listed(self._hidden)})."
             )
         warnings += [not_compared(_UNKNOWN[kind][0], names, _UNKNOWN[kind][1]) for kind, names in self._unknown.items()]
-        return WorkspacePlan(tuple(units), tuple(self._unchanged), tuple(warnings), tuple(not_enabled))
+        return WorkspacePlan(tuple(units), tuple(self._unchanged), tuple(warnings), sets_enabled)
 
     def _require_fields(self, section: str, place: int, entry: object, *fields: str) -> None:
         for each in fields:
@@ -181,6 +207,9 @@ class _Planner:
         reference = self._matching.sync_orchestrations[place]
         key: Key = (ELT_SYNCS, place)
         name = self._sync_name(entry.destination_schema_name, connection_id, known)
+        if entry.sets_orchestration:
+            present = self._resources.syncs.get(known or "")
+            self._attachments.append(_Attachment(key, ELT_SYNC, name, present, reference.id))
         found = Differences()
         if known is None:
             self._require_fields(ELT_SYNCS, place, entry, "sync_interval")
@@ -235,7 +264,11 @@ class _Planner:
             matching.destinations[place],
         )
         reference = matching.reverse_sync_orchestrations[place]
+        key: Key = (REVERSE_ETL_SYNCS, place)
         name = self._reverse_sync_name(entry.transform, source_id, connection_id, entry.object_type_id)
+        if entry.sets_orchestration:
+            present = self._resources.reverse_syncs.get(known or "")
+            self._attachments.append(_Attachment(key, REVERSE_ETL_SYNC, name, present, reference.id))
         found = Differences()
         if known is None:
             self._require_fields(REVERSE_ETL_SYNCS, place, entry, "operation")
@@ -272,7 +305,7 @@ class _Planner:
             differences=found,
         )
         needs = (*_needs(attached), *self._stream_needed(source_id))
-        return Unit((item,), work if item.action is not Action.NONE else None, needs=needs)
+        return Unit((item,), work if item.action is not Action.NONE else None, (key,), needs)
 
     def _stream_needed(self, source_id: str | None) -> tuple[Key, ...]:
         """Return the key of the file's stream that creates the raw view of a reverse ETL sync, if there is one."""
@@ -312,14 +345,14 @@ class _Planner:
         """Return the units of deletions: those that come before creations, and those at the end."""
         first: list[Unit] = []
         last: list[Unit] = []
-        deleted: set[str] = set()
+        deleted: set[tuple[str, str]] = set()
         for reverse_sync in self._not_in_file(
             REVERSE_ETL_SYNCS, self._resources.reverse_syncs, self._matching.reverse_syncs
         ):
             name = self._reverse_sync_name(
                 None, reverse_sync.source_id, reverse_sync.destination_connection_id, reverse_sync.object_type_id
             )
-            deleted.add(reverse_sync.id)
+            deleted.add((REVERSE_ETL_SYNC, reverse_sync.id))
             self._add_orphan(last, REVERSE_ETL_SYNC, name, reverse_sync.id, reverse_etl_syncs.delete(reverse_sync.id))
         for entry, sync_id in zip(self._workspace.elt_syncs or [], self._matching.syncs, strict=True):
             if entry.source_streams is None or sync_id is None:
@@ -336,7 +369,7 @@ class _Planner:
         }
         for sync in self._not_in_file(ELT_SYNCS, self._resources.syncs, self._matching.syncs):
             name = self._sync_name(sync.destination_schema_name, sync.source_connection_id, sync.id)
-            deleted.add(sync.id)
+            deleted.add((ELT_SYNC, sync.id))
             units = first if sync.destination_schema_name in new_schemas else last
             self._add_orphan(units, ELT_SYNC, name, sync.id, elt_syncs.delete(sync.id))
         users_by_id = self._orchestration_users(deleted if self._delete else set())
@@ -350,8 +383,11 @@ class _Planner:
                     f"The orchestration {current.name!r} is not deleted, because it is used by: {_listed(users)}."
                 )
                 continue
-            needs = tuple(("deleted", each) for each in sorted(deleted))
-            self._add_orphan(last, ORCHESTRATION, current.name, current.id, request, needs=needs)
+            needs = (
+                *(("deleted", *each) for each in sorted(deleted)),
+                *(each.key for each in self._attachments if each.moves_from(current.id)),
+            )
+            self._add_orphan(last, ORCHESTRATION, current.name, current.id, request, needs_applied=needs)
         last.sort(key=lambda unit: _DELETION_ORDER.index(unit.items[0].kind))
         return first, last
 
@@ -363,42 +399,51 @@ class _Planner:
         return [each for key, each in resources.items() if key not in in_file]
 
     def _add_orphan(
-        self, units: list[Unit], kind: str, name: str, key: str, request: Request[None], *, needs: tuple[Key, ...] = ()
+        self,
+        units: list[Unit],
+        kind: str,
+        name: str,
+        key: str,
+        request: Request[None],
+        *,
+        needs_applied: tuple[Key, ...] = (),
     ) -> None:
         if self._delete:
             item = Item(kind, name, Action.DELETE, orphan=True)
-            units.append(Unit((item,), deletion(item, request), (("deleted", key),), needs))
+            work = deletion(item, request)
+            units.append(Unit((item,), work, (("deleted", kind, key),), needs_applied=needs_applied))
         else:
             self._unchanged.append(Item(kind, name, Action.NONE, orphan=True))
 
-    def _orchestration_users(self, deleted: set[str]) -> dict[str, list[str]]:
+    def _orchestration_users(self, deleted: set[tuple[str, str]]) -> dict[str, list[str]]:
         """Return the names of the resources that will be attached to each orchestration, by its ID."""
         users: dict[str, list[str]] = {}
+        declared = {(each.kind, each.present.id) for each in self._attachments if each.present is not None}
 
-        def add_users(
-            resources: Mapping[str, Any], declared: Mapping[str, OrchestrationReference], name: Callable[[Any], str]
-        ) -> None:
+        def add(orchestration_id: str | None, name: str) -> None:
+            if orchestration_id is not None:
+                users.setdefault(orchestration_id, []).append(name)
+
+        def add_undeclared(kind: str, resources: Mapping[str, Any], name: Callable[[Any], str]) -> None:
             for key, each in resources.items():
-                orchestration_id = declared[key].id if key in declared else each.orchestration_workflow_id
-                if orchestration_id is not None and key not in deleted:
-                    users.setdefault(orchestration_id, []).append(name(each))
+                if (kind, key) not in declared | deleted:
+                    add(each.orchestration_workflow_id, name(each))
 
-        syncs, reverse_syncs = self._workspace.elt_syncs or [], self._workspace.reverse_etl_syncs or []
-        add_users(
+        for each in self._attachments:
+            add(each.wanted, each.name)
+        add_undeclared(
+            ELT_SYNC,
             self._resources.syncs,
-            _declared_orchestrations(self._matching.syncs, syncs, self._matching.sync_orchestrations),
             lambda each: self._sync_name(each.destination_schema_name, each.source_connection_id, each.id),
         )
-        add_users(
+        add_undeclared(
+            REVERSE_ETL_SYNC,
             self._resources.reverse_syncs,
-            _declared_orchestrations(
-                self._matching.reverse_syncs, reverse_syncs, self._matching.reverse_sync_orchestrations
-            ),
             lambda each: self._reverse_sync_name(
                 None, each.source_id, each.destination_connection_id, each.object_type_id
             ),
         )
-        add_users(self._resources.transforms, {}, path_of)
+        add_undeclared("transform", self._resources.transforms, path_of)
         return users
 
 
@@ -407,19 +452,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 _DELETION_ORDER = (REVERSE_ETL_SYNC, ELT_STREAM, ELT_SYNC, ORCHESTRATION)
-
-
-def _declared_orchestrations(
-    ids: Sequence[str | None],
-    entries: Sequence[EltSyncEntry] | Sequence[ReverseEtlSyncEntry],
-    references: Sequence[OrchestrationReference],
-) -> dict[str, OrchestrationReference]:
-    """Return the orchestration of each entry that sets it, by the ID of the resource."""
-    return {
-        known: reference
-        for known, entry, reference in zip(ids, entries, references, strict=True)
-        if known is not None and entry.sets_orchestration
-    }
 
 
 def _attached(reference: OrchestrationReference) -> Attached:

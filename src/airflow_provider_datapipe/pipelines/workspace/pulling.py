@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from ruamel.yaml import YAML
-from ruamel.yaml.representer import RoundTripRepresenter
 
 from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
 from airflow_provider_datapipe.pipelines.workspace.apply_elt_streams import STREAM_OPTIONS
@@ -37,6 +32,7 @@ from airflow_provider_datapipe.pipelines.workspace.models import (
     Workspace,
     workspace_of,
 )
+from airflow_provider_datapipe.pipelines.workspace.round_trip import Place, dump, load
 from airflow_provider_datapipe.resources.comparable import (
     UNKNOWN,
     schedule_of_orchestration,
@@ -86,16 +82,24 @@ def pull(service: Runner, existing: str | None, name: str) -> Pulled:
     :raises WorkspaceError: if the existing file is invalid.
     :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
-    workspace = Workspace() if existing is None else workspace_of(Document(existing, name, None))
+    document = Document(existing or "", name, None)
+    workspace = workspace_of(document)
     resources = read_current_resources(service)
     read_details(service, resources, resources.syncs, resources.reverse_syncs)
     writer = _Writer(resources, workspace)
     if existing is None:
-        text = _text(writer.new_content())
+        text = dump(writer.new_content())
     else:
-        tree = _yaml().load(existing)
-        writer.update(tree)
-        text = _text(tree) if writer.changed else existing
+        # The entries that differ have to be known before the file is loaded for changes.
+        writer.update(document.content)
+        text = existing
+        if writer.changed:
+            # The library keeps the line ends of comments only.
+            tree = load(existing.replace("\r\n", "\n"), writer.changed_places)
+            _Writer(resources, workspace).update(tree)
+            text = dump(tree)
+            if existing.count("\n") == existing.count("\r\n"):
+                text = text.replace("\n", "\r\n")
     return Pulled(text, tuple(writer.without_settings), tuple(writer.without_schedule))
 
 
@@ -113,6 +117,7 @@ class _Writer:
         self._matching = Matching(workspace, resources)
         self._names = self._matching.names
         self.changed = False
+        self.changed_places: set[Place] = set()
         self.without_settings: list[str] = []
         self.without_schedule: list[str] = []
 
@@ -145,13 +150,17 @@ class _Writer:
         seen: set[str] = set()
         for place in range(len(entries) - 1, -1, -1):
             known = ids[place]
+            before, self.changed = self.changed, False
             if known is None or known in seen:
                 del tree[section][place]
                 self.changed = True
-                continue
-            seen.add(known)
-            current = resources[known]
-            self._entry(tree[section][place], entries[place], export(current), place, current)
+            else:
+                seen.add(known)
+                current = resources[known]
+                self._entry(tree[section][place], entries[place], export(current), place, current)
+            if self.changed:
+                self.changed_places.add((section, place))
+            self.changed |= before
         new = self._sorted(export(each) for key, each in resources.items() if key not in seen)
         if new:
             tree[section].extend(new)
@@ -361,34 +370,3 @@ def _is_same_value(declared: Any, exported: Any) -> bool:
 def _is_path(path: str) -> bool:
     """Return True if a path has no empty part and is therefore read unchanged."""
     return bool(path) and all(path.split("/"))
-
-
-class _Representer(RoundTripRepresenter):
-    """YAML representer that writes null as a word, and text so that it is read unchanged."""
-
-    def represent_nothing(self, _: None) -> Any:
-        """Represent null."""
-        return self.represent_scalar("tag:yaml.org,2002:null", "null")
-
-    def represent_text(self, text: str) -> Any:
-        """Represent text. Without double quotes, the library reads the line end U+0085 as a space."""
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\x85" in text else None)
-
-
-_Representer.add_representer(type(None), _Representer.represent_nothing)
-_Representer.add_representer(str, _Representer.represent_text)
-
-
-def _yaml() -> YAML:
-    yaml = YAML()
-    yaml.Representer = _Representer
-    yaml.preserve_quotes = True
-    yaml.width = sys.maxsize
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    return yaml
-
-
-def _text(tree: Any) -> str:
-    text = io.StringIO()
-    _yaml().dump(tree, text)
-    return text.getvalue()

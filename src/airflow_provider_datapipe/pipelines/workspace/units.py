@@ -62,13 +62,15 @@ class Unit:
     :param items: items of the plan.
     :param work: flow that applies the changes; None if there are no changes.
     :param keys: keys of the items for units that depend on them, in the same order; empty if there are none.
-    :param needs: keys of the items that this unit depends on.
+    :param needs: keys of the resources that this unit depends on. If their creation failed, it is skipped.
+    :param needs_applied: keys of the items that this unit depends on. If any of their changes failed, it is skipped.
     """
 
     items: tuple[Item, ...]
     work: Work | None = None
     keys: tuple[Key, ...] = ()
     needs: tuple[Key, ...] = ()
+    needs_applied: tuple[Key, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 
 #: Time by which the clock of the service may be ahead. Later end times are not plausible.
 _CLOCK_SKEW = timedelta(hours=2)
-#: A time before all runs.
+#: Times before all runs.
+_FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 _EVER = "1970-01-01T00:00:00+00:00"
 #: Field with the ID of the resource, by kind.
 _ID_FIELDS = {
@@ -37,6 +38,8 @@ _ID_FIELDS = {
     "orchestration": "orchestration_id",
     "reverse_etl": "reverse_etl_sync_id",
 }
+#: Field of a run with the ID of its resource, by kind.
+_OWNER_FIELDS = _ID_FIELDS | {"elt_stream": "elt_stream_id"}
 
 
 class _ResourceCondition(Condition):
@@ -177,7 +180,10 @@ class RunCondition(_ResourceCondition):
         """Poll a run. If it is a slice of a load, poll the next runs of the load as well."""
         last = None
         while True:
-            state = kind.read(reference, await send(replace(kind.poll_request(reference), once=True)))
+            answer = await send(replace(kind.poll_request(reference), once=True))
+            if reference.run_id is not None:
+                _check_owner(kind, reference, answer)
+            state = kind.read(reference, answer)
             # The run after a slice may not exist yet. Then return the result of the slice.
             last = state.result or last
             if not RunRecord.of(state).is_slice:
@@ -198,7 +204,11 @@ class FreshCondition(_ResourceCondition):
         """Return the earliest end time that satisfies the condition."""
         as_of = self.fields.get("as_of")
         end = datetime.fromtimestamp(now, UTC) if as_of is None else parse_time("as_of", as_of)
-        return end - timedelta(seconds=self.fields["max_age"])
+        try:
+            return end - timedelta(seconds=self.fields["max_age"])
+        except OverflowError:
+            # The duration is longer than the calendar: each successful run counts.
+            return _FIRST_MOMENT
 
     @override
     async def check(self, now: float) -> Check:
@@ -224,6 +234,20 @@ class LastRunCondition(_ResourceCondition):
         target = await self.target()
         last = await last_over(self.kind, target, _latest(now))
         return Check(f"no run of {target.name} has ended so far") if last is None else self._met_by(last.state)
+
+
+def _check_owner(kind: Kind, reference: RunRef, run: Any) -> None:
+    """
+    Check that a run belongs to the resource of the sensor.
+
+    :raises ValueError: if it is a run of another resource.
+    """
+    owner = getattr(run, _OWNER_FIELDS[kind.name])
+    if owner != reference.resource_id:
+        raise ValueError(
+            f"run_id is wrong: {reference.run_id!r} is a run of {kind.noun} {owner}, not of {reference.resource_id}. "
+            f"Set the ID of a run of {reference.resource_id}, or check the result of its template."
+        )
 
 
 def _check_of_active_run(state: RunState) -> Check:

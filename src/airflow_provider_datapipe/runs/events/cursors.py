@@ -76,6 +76,7 @@ class EventCursor:
         seconds since the epoch.
     :param rows: number of rows in the finished slices of an unfinished load.
     :param earlier: IDs of the cursor in a format that the service no longer uses, whose runs were not listed since.
+    :param is_unread: True if no list was read since the time, so that ``going`` is not known yet.
     """
 
     since: str = ""
@@ -84,6 +85,7 @@ class EventCursor:
     missing: dict[str, float] = field(default_factory=dict)
     rows: float = 0
     earlier: list[str] = field(default_factory=list)
+    is_unread: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -139,12 +141,16 @@ def needs_more_at_first(seen: Sequence[SeenRun], page: Sequence[SeenRun], now: f
     """
     Return True if older runs have to be read for a first cursor, because some of them may be active.
 
+    The whole overlap is read, because an active run can be older than many finished runs.
+
     :param seen: all runs so far.
     :param page: the runs of the last page.
     :param now: current time in seconds since the epoch.
     :param overlap: see :func:`take`.
     """
-    return any(not run.is_over for run in page) or not reaches(page, _settled(seen, "", now, overlap))
+    newest = _newest_start(seen, now)
+    begin = _earlier(newest, overlap) if newest else timestamp_at(now - CLOCK_SKEW)
+    return any(not run.is_over for run in page) or not reaches(page, begin)
 
 
 def is_new_id_format(cursor: EventCursor, listed: Collection[str]) -> bool:
@@ -207,8 +213,10 @@ def take(
     :param unknown: IDs of the requested runs that the service does not know.
     :param overlap: seconds before the newest run in which other runs may still appear in the list.
     """
-    before = cursor or EventCursor()
     runs = sorted(seen, key=lambda run: (run.moment, run.run_id))
+    before = cursor or EventCursor()
+    if before.is_unread:
+        before = EventCursor(before.since, _going_at(before.since, runs))
     clock = _clock(runs, now)
     since = _settled(runs, before.since, now, overlap)
     listed = {run.run_id for run in runs if run.is_listed}
@@ -249,6 +257,15 @@ def take(
     return ends if cursor else [], EventCursor(since, going, reported, missing, rows, kept)
 
 
+def _going_at(moment: str, runs: Iterable[SeenRun]) -> dict[str, str]:
+    """Return the runs that had started before a time, and had not ended then."""
+    return {
+        run.run_id: run.key
+        for run in runs
+        if run.moment < moment and not (run.is_over and (run.payload.get("finished_at") or moment) <= moment)
+    }
+
+
 def timestamp_at(seconds: float) -> str:
     """Return a time in seconds since the epoch as sortable text."""
     return format_timestamp(pendulum.from_timestamp(seconds))
@@ -265,17 +282,20 @@ def _clock(runs: Iterable[SeenRun], now: float) -> str:
 
 def _settled(runs: Sequence[SeenRun], since: str, now: float, overlap: float) -> str:
     """Return the time before which no further runs can appear."""
-    newest = max((run.started for run in runs), default="")
+    newest = _newest_start(runs, now)
     if not newest:
         # A lagging replica can return an empty list. Old runs that it shows later are not new.
         return since or timestamp_at(now - CLOCK_SKEW)
-    # Use the earlier one of the two clocks, so that a start in the future does not hide later runs.
-    newest = min(newest, timestamp_at(now))
     latest = _earlier(newest, OVERLAP)
     if overlap > OVERLAP:
         kept = sorted(run.moment for run in runs if run.moment and run.moment <= latest)[-MOST_LATE:]
         latest = min(latest, max([_earlier(newest, overlap), *(kept[:1] if len(kept) == MOST_LATE else [])]))
     return max(since, latest)
+
+
+def _newest_start(runs: Iterable[SeenRun], now: float) -> str:
+    """Return the last start of a run, empty if none has started. A start in the future must not hide later runs."""
+    return min(max((run.started for run in runs), default=""), timestamp_at(now))
 
 
 def _earlier(moment: str, seconds: float) -> str:

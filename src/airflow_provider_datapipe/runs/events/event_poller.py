@@ -67,7 +67,6 @@ class Subscriber:
         store: Callable[[dict[str, Any]], Awaitable[None]] | None,
     ) -> None:
         self.resource = (source, key)
-        self.resource_id = subscription.resource_id
         self.options = subscription.options
         self.cursor = subscription.cursor
         self.poll_interval = poll_interval
@@ -85,7 +84,7 @@ class Subscriber:
     @property
     def subscription(self) -> Subscription:
         """Subscription with the current cursor."""
-        return Subscription(self.resource_id, self.cursor, self.options)
+        return Subscription(self.cursor, self.options)
 
     def select(self, payloads: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the events whose outcomes the subscriber wants."""

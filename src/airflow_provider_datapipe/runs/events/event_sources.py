@@ -44,6 +44,7 @@ from airflow_provider_datapipe.runs.events.cursors import (
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.models import RunRef, RunState
+from airflow_provider_datapipe.runs.names import near_matches
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.polling.bulk_status import StatusFingerprint, SyncStatus
 
@@ -79,12 +80,10 @@ class Subscription:
     """
     Subscription of one subscriber.
 
-    :param resource_id: ID of the resource; None for all resources of the kind.
     :param cursor: position up to which events were reported (JSON); None to begin now.
     :param options: options of the event source, such as ``threshold``.
     """
 
-    resource_id: str | None
     cursor: dict[str, Any] | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -142,23 +141,18 @@ class _RunEventSource(EventSource):
     @override
     async def poll(self, subscriptions: Sequence[Subscription], now: float) -> list[NewEvents]:
         cursors = [_cursor_of(subscription.cursor) for subscription in subscriptions]
-        listing = self._listing(subscriptions)
+        listing = self._listing()
         seen, unknown = await _poll_runs(self.kind, listing, cursors, now, self._unreadable, overlap=self.overlap)
+        self._warn_if_renamed(cursors, seen)
         new_events: list[NewEvents] = []
-        for subscription, cursor in zip(subscriptions, cursors, strict=True):
-            runs = [run for run in seen if self._is_for(subscription, run)]
-            self._warn_if_renamed([cursor], runs)
-            ends, following = take(cursor, runs, now=now, unknown=unknown, overlap=self.overlap)
+        for cursor in cursors:
+            ends, following = take(cursor, seen, now=now, unknown=unknown, overlap=self.overlap)
             new_events.append((ends, following.as_dict()))
         return new_events
 
     @abstractmethod
-    def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
+    def _listing(self) -> Request[Page[Any]]:
         """Return the request that lists the runs."""
-
-    def _is_for(self, subscription: Subscription, run: SeenRun) -> bool:
-        """Return True if a run of the list belongs to a subscription."""
-        return True
 
 
 class StreamEventSource(_RunEventSource):
@@ -167,7 +161,7 @@ class StreamEventSource(_RunEventSource):
     kind = "elt_stream"
 
     @override
-    def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
+    def _listing(self) -> Request[Page[Any]]:
         return elt_stream_runs.list_(self.key, sort_direction="desc")
 
 
@@ -177,24 +171,27 @@ class ReverseEtlEventSource(_RunEventSource):
     kind = "reverse_etl"
 
     @override
-    def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
+    def _listing(self) -> Request[Page[Any]]:
         return reverse_etl_sync_runs.list_(self.key, sort_direction="desc")
 
 
 class OrchestrationEventSource(_RunEventSource):
-    """Runs of all orchestrations with subscribers, from a single list."""
+    """Runs of one orchestration, by its ID."""
 
     kind = "orchestration"
     overlap = LATE_START
 
     @override
-    def _listing(self, subscriptions: Sequence[Subscription]) -> Request[Page[Any]]:
-        wanted = {subscription.resource_id for subscription in subscriptions}
-        return orchestration_runs.list_(orchestration_id=wanted.pop() if len(wanted) == 1 else None)
+    def _listing(self) -> Request[Page[Any]]:
+        return orchestration_runs.list_(orchestration_id=self.key)
+
+
+class AllOrchestrationsEventSource(OrchestrationEventSource):
+    """Runs of all orchestrations."""
 
     @override
-    def _is_for(self, subscription: Subscription, run: SeenRun) -> bool:
-        return subscription.resource_id in (None, run.payload["resource_id"])
+    def _listing(self) -> Request[Page[Any]]:
+        return orchestration_runs.list_()
 
 
 class SyncEventSource(EventSource):
@@ -213,6 +210,8 @@ class SyncEventSource(EventSource):
         self._names: dict[str, str] = {}
         self._shown: frozenset[str] = frozenset()
         self._polls = 0
+        #: Watched streams that the sync does not list, which was logged.
+        self._unlisted: frozenset[str] = frozenset()
         #: Last status of each stream, and True if the stream was polled twice with this status.
         self._fingerprints: dict[str, tuple[StatusFingerprint | None, bool]] = {}
 
@@ -230,6 +229,7 @@ class SyncEventSource(EventSource):
             self._shown = frozenset(shown)
             self.renew()
         self._polls += 1
+        self._warn_of_unlisted(subscriptions)
         ends: list[list[dict[str, Any]]] = [[] for _ in subscriptions]
         cursors: list[dict[str, Any]] = [
             dict((subscription.cursor or {}).get("streams", {})) for subscription in subscriptions
@@ -263,11 +263,14 @@ class SyncEventSource(EventSource):
                 # The stream was deleted after the streams of the sync were listed.
                 continue
             except DatapipeError as error:
-                if is_of_connection(error) or any(subscriptions[number].cursor is None for number in numbers):
-                    # A subscriber without a cursor would get events for the whole history of the stream.
+                if is_of_connection(error):
                     raise
                 # Do not fail the other streams. This stream is polled again next time.
                 _report(self._unreadable, f"ELT stream {stream_id}", error)
+                for number, cursor in zip(numbers, report_from, strict=True):
+                    if cursor is None:
+                        # Only runs that end from now on are new for this subscriber.
+                        cursors[number][stream_id] = EventCursor(timestamp_at(now), is_unread=True).as_dict()
                 continue
             self._unreadable.discard(f"ELT stream {stream_id}")
             self._warn_if_renamed(report_from, seen)
@@ -285,6 +288,19 @@ class SyncEventSource(EventSource):
             kept = {each: one for each, one in cursors[number].items() if each in self._names or each in absent}
             new_events.append((ends[number], {"streams": kept, "began": began[number], "absent": absent}))
         return new_events
+
+    def _warn_of_unlisted(self, subscriptions: Sequence[Subscription]) -> None:
+        """Log once that a watched stream does not belong to the sync: the watcher never sends an event."""
+        watched = {stream_id for one in subscriptions if (stream_id := one.options.get("stream_id"))}
+        unlisted = watched - self._names.keys()
+        for stream_id in sorted(unlisted - self._unlisted):
+            by_name = {name: each for each, name in self._names.items()} | {each: each for each in self._names}
+            near = dict.fromkeys(by_name[match] for match in near_matches(stream_id, by_name))
+            hint = f"Did you mean {' or '.join(near)}?" if near else "Check stream_id and sync_id."
+            log.warning(
+                "ELT sync %s has no stream with the ID %s, so a watcher sends no events. %s", self.key, stream_id, hint
+            )
+        self._unlisted = frozenset(unlisted)
 
 
 class TransformEventSource(EventSource):
@@ -342,6 +358,7 @@ EVENT_SOURCES: dict[str, type[EventSource]] = {
     "elt_stream": StreamEventSource,
     "elt_sync": SyncEventSource,
     "orchestration": OrchestrationEventSource,
+    "all_orchestrations": AllOrchestrationsEventSource,
     "reverse_etl": ReverseEtlEventSource,
     "transform": TransformEventSource,
     "failed_records": FailedRecordsEventSource,
@@ -371,7 +388,7 @@ async def _poll_runs(
     noted = max((len(cursor.reported) + len(cursor.going) for cursor in cursors if cursor), default=0)
     size = LARGEST_PAGE if None in cursors or noted >= _FEW else _FEW
     following: Request[Page[Any]] | None = listing.with_query(limit=size)
-    pages = paging.Cursors()
+    pages = paging.SeenPages()
 
     async def read(request: Request[Page[Any]]) -> tuple[bool, list[SeenRun]]:
         nonlocal following

@@ -284,9 +284,15 @@ class ScheduledKind(ListedKind):
 
     @override
     def find_active(self, target: RunTarget, newest: Page[Any]) -> RunState | None:
-        # The runs before the newest one have finished. A slice of a load is active, because the load continues.
-        seen = [self._attached(target, run) for run in newest.data[:1]]
-        return next((each for each in seen if not each.outcome.is_over), None)
+        # Scheduled runs, which can be planned for later, precede a run that has started. The runs before that one have
+        # finished. A slice of a load is active, because the load continues.
+        scheduled: RunState | None = None
+        for run in newest.data:
+            state = self._attached(target, run)
+            if state.outcome is not Outcome.SCHEDULED:
+                return scheduled if state.outcome.is_over else state
+            scheduled = state
+        return scheduled
 
     @override
     def expected(self, target: RunTarget, baseline: KnownRuns) -> RunRef:

@@ -17,6 +17,7 @@ from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import backoff_delay, requested_delay
 from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.polling.bulk_status import (
     BulkStatusRequest,
@@ -133,8 +134,14 @@ class PollSchedule:
         return len(self._scheduled)
 
     def add(self, run_wait: RunWait) -> None:
-        """Add the wait for a run."""
-        source = self._source(bulk_status_for(run_wait.reference) or _direct(run_wait))
+        """
+        Add the wait for a run.
+
+        :raises DatapipeError: if the run cannot be polled, for example because its ID is empty.
+        """
+        # Build the direct request also for a bulk status, which may not show the run.
+        direct = _direct(run_wait.reference)
+        source = self._source(bulk_status_for(run_wait.reference) or direct)
         self._scheduled[run_wait] = _ScheduledWait(source)
         self._join(source, run_wait)
 
@@ -242,7 +249,7 @@ class PollSchedule:
                 source.busy = True
                 return PollRequest(key.request(), list(source.run_waits), source, due)
             for run_wait in list(source.run_waits):
-                self._move(run_wait, _direct(run_wait))
+                self._move(run_wait, _direct(run_wait.reference))
 
     def _pop_due(self, now: float) -> tuple[float, _Source] | None:
         for _ in self._queues:
@@ -259,7 +266,10 @@ class PollSchedule:
         ends: WaitOutcomes = []
         for run_wait in self._waiting(poll):
             try:
-                end = run_wait.seen(KINDS[run_wait.reference.kind].read(run_wait.reference, answer), now, poll.due)
+                state = KINDS[run_wait.reference.kind].read(run_wait.reference, answer)
+                # Raise for an active run that cannot be polled, for example because its ID is empty.
+                direct = poll.request if state.is_final else _direct(state.reference)
+                end = run_wait.seen(state, now, poll.due)
             except Exception as error:  # noqa: BLE001 - an invalid answer concerns only the runs in it
                 failure = error if isinstance(error, DatapipeError) else _unreadable(poll, error)
                 # Poll the run directly until its answer is valid: a list could show it as unchanged forever.
@@ -277,7 +287,7 @@ class PollSchedule:
                 scheduled.fingerprint = ()
             scheduled.seems_over = False
             alone = scheduled.strikes >= _STRIKES or now < scheduled.alone_until
-            self._move(run_wait, (None if alone else bulk_status_for(run_wait.reference)) or _direct(run_wait))
+            self._move(run_wait, (None if alone else bulk_status_for(run_wait.reference)) or direct)
         return self._gather(ends)
 
     def _read_list(self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
@@ -383,7 +393,7 @@ class PollSchedule:
 
     def _poll_directly(self, run_wait: RunWait, now: float) -> None:
         run_wait.due = now
-        self._move(run_wait, _direct(run_wait))
+        self._move(run_wait, _direct(run_wait.reference))
 
     def _move(self, run_wait: RunWait, key: BulkStatusRequest | Request[Any]) -> None:
         scheduled = self._scheduled[run_wait]
@@ -451,7 +461,7 @@ def _unreadable(poll: PollRequest, error: Exception) -> ProtocolError:
     return unreadable
 
 
-def _direct(run_wait: RunWait) -> Request[Any]:
+def _direct(reference: RunRef) -> Request[Any]:
     """Return the request that polls one run directly."""
     # The wait repeats the poll. Retries of the client would delay the other waits.
-    return replace(KINDS[run_wait.reference.kind].poll_request(run_wait.reference), once=True)
+    return replace(KINDS[reference.kind].poll_request(reference), once=True)

@@ -201,7 +201,7 @@ class RunPoller:
                 # It ended with another wait of its batch.
                 continue
             wait, finished = self._waits.pop(run_wait)
-            self._discard(wait.take(run_wait, end))
+            self._discard(wait.take(run_wait, end, is_reachable=not self.is_failing))
             if wait.is_over:
                 self._finished.append(finished)
         if self._finished and self._group_timer is None:

@@ -21,6 +21,9 @@ class Absent(Enum):
 #: Result for a record that should be changed but does not exist in the destination.
 ABSENT: Final = Absent.ABSENT
 
+# Up to here, a floating-point number represents every integer.
+_LARGEST_EXACT = 2**53
+
 #: Result for a record: ``None`` if the destination accepted it, otherwise the reason for the refusal.
 Outcome: TypeAlias = str | Literal[Absent.ABSENT] | None
 
@@ -70,6 +73,12 @@ class Unanswered:
     records: list[Record]
     is_deletion: bool = False
     of_failed_run: bool = False
+
+
+def key_value(value: Any) -> Any:
+    """Return a key value. 1.0 becomes 1: it stays the same key if the type of its column changes."""
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _LARGEST_EXACT
+    return int(value) if is_whole else value
 
 
 def as_json(records: Sequence[Record]) -> list[Any]:

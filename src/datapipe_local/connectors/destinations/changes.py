@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from datapipe_local.connectors.destinations.base import key_value
 from datapipe_local.storage.temporary_data import open_spill
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class Changes:
         )
         self._database.execute("COMMIT")
 
+    @property
+    def key_names(self) -> set[str]:
+        """Names of all key properties."""
+        return {name for names in self._kinds for name in names}
+
     def __bool__(self) -> bool:
         return bool(self._kinds)
 
@@ -49,26 +55,28 @@ class Changes:
         self._database.close()
 
     def applied_to(self, lines: Iterable[tuple[bytes, Json | None]]) -> Iterator[tuple[bytes | None, Json]]:
-        """Yield all lines after the changes, and then the new lines. Unchanged lines come with their original text."""
+        """
+        Yield the lines that stay, each with its text and its changed properties, and the new lines, without a text.
+
+        :param lines: The lines of the file, each with its object; None for a line that is not an object.
+        """
         self._database.execute("BEGIN")
         self._database.execute("UPDATE changes SET done = 0 WHERE done")
         for text, line in lines:
-            now = line
+            now: _Line | None = _Line(text, line or {}, {})
             for names, kind in self._kinds.items():
-                key = None if now is None else key_of(now, names)
+                key = None if now is None else key_of(now.properties, names)
                 entries = None if key is None else self._of(kind, key)
                 if entries is not None:
                     # If several lines have the same key, change all of them.
                     now = _changed(now, entries)
-            if now is line:
-                yield text, line or {}
-            elif now is not None:
-                yield None, now
+            if now is not None:
+                yield now.text, now.changes
         left = self._database.execute("SELECT entries FROM changes WHERE NOT done ORDER BY number")
         for (entries,) in left:
             added = _changed(None, entries)
             if added is not None:
-                yield None, added
+                yield added.text, added.changes
         self._database.execute("COMMIT")
 
     def _rows(self, entries: Iterable[Json]) -> Iterator[tuple[int, str | None, int, str]]:
@@ -90,17 +98,44 @@ class Changes:
 
 
 def key_of(line: Json, names: Sequence[str]) -> str | None:
-    """Return the key of a line as text; ``None`` if the line lacks a name."""
+    """
+    Return the key of a line as text; ``None`` if the line lacks a name.
+
+    A number and its text are the same key, as in record IDs: the type of a key column can change.
+    """
     if any(name not in line for name in names):
         return None
-    return json.dumps([line[name] for name in names], sort_keys=True)
+    values = [line[name] for name in names]
+    return json.dumps([None if value is None else _text_of(value) for value in values])
 
 
-def _changed(line: Json | None, entries: str) -> Json | None:
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(key_value(value), sort_keys=True)
+
+
+class _Line(NamedTuple):
+    """
+    Line after some changes.
+
+    :param text: Its original text; None for a new line.
+    :param properties: All properties.
+    :param changes: The properties that were set.
+    """
+
+    text: bytes | None
+    properties: Json
+    changes: Json
+
+
+_NEW = _Line(None, {}, {})
+
+
+def _changed(line: _Line | None, entries: str) -> _Line | None:
     for text in entries.splitlines():
         entry = json.loads(text)
         if "set" not in entry:
             line = None
         elif line is not None or entry["add"]:
-            line = {**(line or {}), **entry["set"]}
+            before = line or _NEW
+            line = _Line(before.text, before.properties | entry["set"], before.changes | entry["set"])
     return line

@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import RunError
-from datapipe_local.connectors.destinations.csv_form import MARK, as_object, as_row, columns_of, raw_rows, text_of
+from datapipe_local.connectors.destinations.csv_form import (
+    MARK,
+    as_object,
+    as_row,
+    columns_of,
+    raw_rows,
+    text_of,
+    values_of,
+)
 from datapipe_local.connectors.destinations.jsonl import AppendOnlyFile, unwritable
 from datapipe_local.connectors.destinations.jsonl_table import JsonLinesTable
 
@@ -89,20 +97,33 @@ class CsvTable(JsonLinesTable):
                 yield row, as_object(columns, row)
 
     def rewritten(self, changes: Changes) -> Iterator[bytes]:
-        """Yield the new content of the file."""
+        """
+        Yield the new content of the file.
+
+        :raises RunError: a property has several columns.
+        """
         first = _first_line(self.path)
         before = columns_of(first)
+        repeated = next((name for name in (*changes.names, *changes.key_names) if before.count(name) > 1), None)
+        if repeated is not None:
+            raise RunError(
+                f"The destination {self.path} has several columns {repeated!r}: rename all but one of them there, or"
+                " correct the mapping."
+            )
         columns = [*before, *(name for name in changes.names if name not in before)]
         if columns == before:
             yield _ended(first)
         else:
             yield (MARK if first.startswith(MARK) else b"") + as_row(columns)
-        for text, line in changes.applied_to(self.lines()):
+        for text, changed in changes.applied_to(self.lines()):
             # A row that does not fit the columns stays unchanged.
-            if text is not None and (columns == before or not line):
+            if text is not None and not changed and (columns == before or len(values_of(text)) != len(before)):
                 yield _ended(text)
             else:
-                yield as_row(line.get(name) for name in columns)
+                values = values_of(text or b"")
+                # Other columns keep their values by position: their names can be empty or repeated.
+                values += [""] * (len(columns) - len(values))
+                yield as_row(changed.get(name, value) for name, value in zip(columns, values, strict=True))
 
 
 def _ended(text: bytes) -> bytes:

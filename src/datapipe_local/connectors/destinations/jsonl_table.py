@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
+from datapipe_local.common.canonical import members
 from datapipe_local.connectors.destinations.base import ABSENT
 from datapipe_local.connectors.destinations.changes import Changes, key_of
 from datapipe_local.connectors.destinations.jsonl import WRITING, as_line, unwritable, write
@@ -36,7 +37,7 @@ class JsonLinesTable:
     The checkpoint is the length of the stored changes: changes that a killed process stored after its checkpoint are
     sent again.
 
-    Properties that are not sent keep their values. Lines that are not objects, or lack the key, stay unchanged.
+    Properties that are not sent keep their text. Lines that are not objects, or lack the key, stay unchanged.
 
     :param path: The file.
     :param sync_id: The sync, which names the hidden file.
@@ -119,11 +120,13 @@ class JsonLinesTable:
 
     def rewritten(self, changes: Changes) -> Iterator[bytes]:
         """Yield the lines of the new file."""
-        for text, line in changes.applied_to(self.lines()):
-            if text is not None:
-                yield text if text.endswith(b"\n") else text + b"\n"
+        for text, changed in changes.applied_to(self.lines()):
+            if text is None:
+                yield as_line(changed)
+            elif changed:
+                yield _changed_line(text, changed)
             else:
-                yield as_line(line)
+                yield text if text.endswith(b"\n") else text + b"\n"
 
     def _has(self, record: Record) -> bool:
         names = tuple(sorted(record.identity))
@@ -178,6 +181,13 @@ class JsonLinesTable:
             # The unfinished file may fill the disk.
             unfinished.unlink(missing_ok=True)
             raise
+
+
+def _changed_line(text: bytes, changed: Json) -> bytes:
+    """Return a line with changed properties. The others keep their text, and so all digits of their numbers."""
+    parts = members(text.decode(json.detect_encoding(text), "surrogatepass"))
+    parts |= {name: as_line({name: value}).decode()[1:-2] for name, value in changed.items()}
+    return f"{{{', '.join(parts.values())}}}\n".encode(errors="surrogatepass")
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

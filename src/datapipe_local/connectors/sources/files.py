@@ -15,7 +15,7 @@ from datapipe_local.common.names import numbered, snake_case
 from datapipe_local.connectors.sources import archives, gzipped
 from datapipe_local.connectors.sources.archives import is_archive
 from datapipe_local.connectors.sources.base import Fetched, Need, Offer, SourceError
-from datapipe_local.connectors.sources.formats import FORMATS, format_of, stem_of
+from datapipe_local.connectors.sources.formats import FORMATS, extensions_of, format_of, stem_of
 from datapipe_local.warehouse.warehouse import Scan
 
 # Pattern characters of DuckDB in file names.
@@ -272,10 +272,7 @@ def _pattern(folder: os.DirEntry[str]) -> str | None:
         names = [path.name for path in Path(folder.path).iterdir() if path.is_file() and not path.name.startswith(".")]
     except OSError:
         return None
-    ending = {
-        "".join(PurePath(name).suffixes[-2:] if name.endswith(".zip") else PurePath(name).suffixes[-1:])
-        for name in names
-    }
+    ending = {extensions_of(name) for name in names}
     if len(ending) != 1 or format_of(names[0]) is None:
         return None
     return f"{folder.name}/*{ending.pop()}"

@@ -105,6 +105,12 @@ def stem_of(name: str) -> str:
     return _unpacked(name).stem
 
 
+def extensions_of(name: str) -> str:
+    """Return the extensions of a file that can show its format, such as ``.csv`` or ``.csv.gz``."""
+    path = PurePath(name)
+    return "".join(path.suffixes[-2:] if path.suffix.lower() in _PACKED else path.suffixes[-1:])
+
+
 def _unpacked(name: str) -> PurePath:
     path = PurePath(name)
     return path.with_suffix("") if path.suffix.lower() in _PACKED else path

@@ -115,7 +115,14 @@ class SqlSource:
             if connection.dialect.name == "postgresql":
                 _have_text(connection)
             try:
-                table = sa.Table(name, sa.MetaData(), schema=self._settings.database_schema, autoload_with=connection)
+                # Without tables of foreign keys: they may not exist.
+                table = sa.Table(
+                    name,
+                    sa.MetaData(),
+                    schema=self._settings.database_schema,
+                    autoload_with=connection,
+                    resolve_fks=False,
+                )
             except sa.exc.NoSuchTableError as error:
                 raise RunError(
                     f"The database {self._shown} has no table {name!r}: correct `table` of the stream."

@@ -212,5 +212,10 @@ def rows(record: str, *, packed: bool) -> list[str]:
         return [json.dumps({PAYLOAD: record})]
     whole = canonical.one_line(record)
     found = canonical.elements(whole) if whole.startswith("[") else [whole]
-    # Values that are not objects arrived while the table was packed.
-    return [row if row.startswith("{") else f'{{"json": {row}}}' for row in found]
+    # Values that cannot be unpacked arrived while the table was packed.
+    return [row if _has_columns(row) else f'{{"json": {row}}}' for row in found]
+
+
+def _has_columns(row: str) -> bool:
+    """Return True if JSON is an object without an empty key."""
+    return row.startswith("{") and not ('""' in row and "" in json.loads(row))

@@ -122,7 +122,8 @@ def add(
     Add new rows to a table.
 
     A row is new if its pointer value is greater than those of all rows of the table, or if it is equal to the greatest
-    one, or null, and the table does not have the row.
+    one, or null, and the table does not have the row. With a key, only the newest row of each key counts, and a row
+    with a null pointer does not replace a row with a pointer.
 
     :param cursor: A cursor in a transaction.
     :param place: The table, for which :func:`check` has passed.
@@ -138,20 +139,23 @@ def add(
     kinds = {kind_of(found(described(cursor, each), options.pointer).type) for each in (place.sql, f"({query})")}
     # If the types differ, one of the columns has no values.
     is_later = f"{pointer} >= {last}" if len(kinds) == 1 else "false"
-    cursor.execute(
-        f"CREATE OR REPLACE TEMP TABLE __fresh__ AS FROM ({query})"
-        f" WHERE {is_later} OR {pointer} IS NULL OR {last} IS NULL"
-    )
+    fresh = f"FROM ({query}) WHERE {is_later} OR {pointer} IS NULL OR {last} IS NULL"
+    # Choose among all fresh rows of a key, like a full load: otherwise, runs over the same rows would alternate.
+    fresh = newest_of_each(fresh, described(cursor, f"({query})"), options)
+    cursor.execute(f"CREATE OR REPLACE TEMP TABLE __fresh__ AS {fresh}")
     common, values = evolve(cursor, place, _FRESH, cautious=cautious)
     taken = f"SELECT {', '.join(values)} FROM {_FRESH}"  # noqa: S608 - quoted names
     names = [column.name for relation in (place.sql, _FRESH) for column in described(cursor, relation)]
     cursor.execute(f"CREATE OR REPLACE TEMP TABLE __new__ AS {_without_known(place, taken, names, common, is_known)}")
-    columns = described(cursor, _NEW)
-    new = newest_of_each(f"FROM {_NEW}", columns, options)
     if options.key:
         same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM n.{name}" for name in map(quoted, options.key))
+        # A row without a pointer may be older than each row with one.
+        cursor.execute(
+            f"DELETE FROM {_NEW} AS n USING {place.sql} AS t"  # noqa: S608 - quoted names
+            f" WHERE n.{pointer} IS NULL AND t.{pointer} IS NOT NULL AND {same}"
+        )
         cursor.execute(f"DELETE FROM {place.sql} AS t USING {_NEW} AS n WHERE {same}")  # noqa: S608 - quoted names
-    added = number(cursor.execute(f"INSERT INTO {place.sql} BY NAME {new}"))
+    added = number(cursor.execute(f"INSERT INTO {place.sql} BY NAME FROM {_NEW}"))
     cursor.execute(f"DROP TABLE {_FRESH}")
     cursor.execute(f"DROP TABLE {_NEW}")
     return added

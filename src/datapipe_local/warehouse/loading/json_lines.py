@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,11 +19,13 @@ from datapipe_local.warehouse.loading.types import Typed, described
 from datapipe_local.warehouse.warehouse import literal, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from datapipe_local.warehouse.warehouse import Scan
 
+#: Column that DuckDB gives to pushed rows as long as none has a field.
+NO_FIELDS = "json"
 #: Options that make each field of a row a column, regardless of the number of fields and of their frequency.
 _BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
 _NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
@@ -36,6 +41,9 @@ _NUMBERED = re.compile(r"(.+)_\d+")
 #: Integer that a floating-point number may not represent, and number that JSON does not have, in compact JSON.
 _LONG = r"(^|[:\[,])-?[0-9]{16,}($|[,}\]])"
 _NOT_JSON = r"(^|[:\[,])-?((?i)nan|inf|infinity)($|[,}\]])"
+_DATED = re.compile("DATE|TIMESTAMP")
+#: Date that does not begin with a year of four digits, in compact JSON.
+_SHORT_DATE = '"[0-9]{1,2}-[0-9]{1,2}-[0-9]'
 _FAILURES = (
     duckdb.BinderException,
     duckdb.ConversionException,
@@ -43,15 +51,19 @@ _FAILURES = (
     duckdb.NotImplementedException,
     duckdb.OutOfRangeException,
 )
+#: Part of DuckDB's error about keys of an object that differ only by case.
+_DUPLICATE = "Duplicate name"
 _LINE = re.compile(r"in line (\d+)")
 
 
 def relations_of(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     """Return the relations of a file: with types from its beginning, then with types from all of it."""
     # Files of pushed data are already checked: they may have rows without fields, or no rows.
-    fixed: dict[str, Any] = {} if _is_own_file(scan) else {"records": "true"}
+    fixed: dict[str, Any] = {} if is_pushed(scan) else {"records": "true"}
     if "columns" in scan.options:
         return [scan.sql(**fixed)]
+    if is_pushed(scan):
+        return [_pushed(cursor, scan)]
     with explained(scan):
         found = described(cursor, scan.sql())
         if len(found) == 1 and found[0].type.startswith("MAP("):
@@ -60,6 +72,64 @@ def relations_of(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     if scan.options.get("sample_size") == -1:
         return [scan.sql(**fixed)]
     return [scan.sql(**fixed), scan.sql(**fixed, sample_size=-1)]
+
+
+def _pushed(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> str:
+    """Return the relation of pushed data. A column is JSON if keys of an object in it differ only by case."""
+    try:
+        described(cursor, scan.sql())
+    except duckdb.NotImplementedException as error:
+        if _DUPLICATE not in str(error):
+            raise
+        return _mixed(cursor, scan)
+    return scan.sql()
+
+
+def _mixed(cursor: duckdb.DuckDBPyConnection, scan: Scan, names: Collection[str] = ()) -> str:
+    """
+    Return the relation of a copy of pushed data in which some columns are JSON.
+
+    :param names: The columns, in addition to those with objects whose keys differ only by case.
+    """
+    wanted = {key for name in names for key in _possible_keys(name.lower())}
+    query = f"SELECT json_group_structure(json) FROM {_objects(scan)}"  # noqa: S608 - quoted names
+    ((structure,),) = cursor.execute(query).fetchall()
+    keys: dict[str, Any] = json.loads(structure)
+    marker, lowered = "__marker__", {key.lower() for key in keys}
+    while marker in lowered:
+        marker += "_"
+    # DuckDB reads a column of nested and other values as JSON: the copy gets such a row, which is not loaded.
+    mixed: dict[str, Any] = {
+        key: 0 if isinstance(inner, dict | list) else []
+        for key, inner in keys.items()
+        if key.lower() in wanted or _is_ambiguous(inner)
+    }
+    (path,) = scan.paths
+    copy = path.with_name("mixed.jsonl")
+    shutil.copyfile(path, copy)
+    with copy.open("ab") as file:
+        file.write(f"{json.dumps({**mixed, marker: 0})}\n".encode())
+    rows = replace(scan, path=copy).sql()
+    return f"(SELECT * EXCLUDE ({marker}) FROM {rows} WHERE {marker} IS NULL)"  # noqa: S608 - a name of our own
+
+
+def _possible_keys(name: str) -> Iterator[str]:
+    """Yield the name of a column, and the keys from which DuckDB can have made it by appending numbers."""
+    yield name
+    while (match := _NUMBERED.fullmatch(name)) is not None:
+        name = match[1]
+        yield name
+
+
+def _is_ambiguous(structure: Any) -> bool:
+    """Return True if keys of an object in a structure of DuckDB differ only by case."""
+    if isinstance(structure, dict):
+        return _differ_by_case(structure) or any(map(_is_ambiguous, structure.values()))
+    return isinstance(structure, list) and any(map(_is_ambiguous, structure))
+
+
+def _differ_by_case(keys: Collection[str]) -> bool:
+    return len({key.lower() for key in keys}) != len(keys)
 
 
 def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[str]) -> Sequence[str]:
@@ -84,10 +154,10 @@ def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[
         if len(relations) > 1 and any(_NESTED.match(kind) for _, kind in found):
             relations = relations[1:]
             found = described(cursor, relations[0])
-        if not _is_own_file(scan):
+        if not is_pushed(scan):
             _check_case(cursor, scan, found)
         suspicions = _suspicions(cursor, scan, found)
-        if suspicions.empty_row and not _is_own_file(scan):
+        if suspicions.empty_row and not is_pushed(scan):
             _check_each_line(scan, only_null=True)
 
     *first, last = relations
@@ -100,7 +170,7 @@ def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[
     return Relations(*(partial(str, each) for each in ([] if suspicions.changed_value else first)), exact)
 
 
-def _is_own_file(scan: Scan) -> bool:
+def is_pushed(scan: Scan) -> bool:
     """Return True for pushed data, whose lines the service has written itself."""
     return "map_inference_threshold" in scan.options
 
@@ -116,7 +186,7 @@ def explained(scan: Scan) -> Iterator[None]:
         yield
     except _FAILURES as error:
         _check_each_line(scan)
-        if "Duplicate name" in str(error):
+        if _DUPLICATE in str(error):
             raise StructureError("keys of an object within a row differ only by case: rename one of them") from None
         if "expected records" in str(error):
             raise StructureError("no row has a field") from None
@@ -204,13 +274,12 @@ def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) 
     checked = [column for column in columns if column.type == "DOUBLE" or _NESTED.match(column.type)]
     if not checked:
         return None
-    texts = f"SELECT unnest({_texts(name for name, _ in checked)}) AS text, unnest(range({len(checked)})) AS position"
     rows = cursor.execute(
         f"SELECT position, coalesce(bool_or(regexp_matches(text, {literal(_LONG)})), false),"  # noqa: S608 - quoted names
         " coalesce(bool_and(regexp_matches(text, '^-?[0-9]+$')), false),"
         f" coalesce(bool_or(regexp_matches(text, {literal(_NOT_JSON)})"
         " OR isinf(TRY_CAST(text AS DOUBLE)) AND NOT regexp_matches(text, '^-?[0-9]+$')), false)"
-        f" FROM ({texts} FROM {_as_json(scan, columns)}) GROUP BY position"
+        f" FROM {_unnested(scan, columns, checked)} GROUP BY position"
     ).fetchall()
     if any(impossible for *_, impossible in rows):
         _check_each_line(scan)
@@ -221,10 +290,12 @@ def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) 
             types[name] = ("BIGNUM" if whole else "VARCHAR") if kind == "DOUBLE" else "JSON"
     if not types:
         return None
-    keys = _keys(cursor, scan)
-    if len({key.lower() for key in keys}) != len(keys):
+    if _differ_by_case(_keys(cursor, scan)):
+        if is_pushed(scan):
+            return _mixed(cursor, scan, types)
         raise StructureError("Keys differ only by case, and an integer has more than 64 bits: rename the keys")
     read = {name: "JSON" if name in types else _readable(kind) for name, kind in columns}
+    read |= _ambiguous_dates(cursor, scan, columns)
     shown = [
         f"CAST(CAST({quoted(name)} AS VARCHAR) AS {types[name]}) AS {quoted(name)}"
         if name in types and types[name] != "JSON"
@@ -234,11 +305,33 @@ def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) 
     return f"(SELECT {', '.join(shown)} FROM {scan.sql(**_typed(read))})"  # noqa: S608 - quoted names
 
 
+def _ambiguous_dates(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> dict[str, str]:
+    """Return types for the columns with dates that DuckDB reads only while it infers their format, or misreads."""
+    dated = [column for column in columns if _DATED.search(column.type)]
+    if not dated or not scan.options.keys().isdisjoint(("dateformat", "timestampformat")):
+        return {}
+    rows = cursor.execute(
+        f"SELECT DISTINCT position FROM {_unnested(scan, columns, dated)}"  # noqa: S608 - quoted names
+        f" WHERE regexp_matches(text, {literal(_SHORT_DATE)})"
+    ).fetchall()
+    found = [dated[position] for (position,) in rows]
+    return {name: "JSON" if _NESTED.match(kind) else "VARCHAR" for name, kind in found}
+
+
+def _unnested(scan: Scan, columns: list[Typed], chosen: list[Typed]) -> str:
+    """Return a relation of the JSON texts of some columns, each with the position of its column."""
+    texts = f"unnest({_texts(column.name for column in chosen)}) AS text, unnest(range({len(chosen)})) AS position"
+    return f"(SELECT {texts} FROM {_as_json(scan, columns)})"  # noqa: S608 - quoted names
+
+
 def _readable(kind: str) -> str:
     return "VARCHAR" if kind == '"NULL"' else kind
 
 
 def _as_json(scan: Scan, columns: list[Typed]) -> str:
+    if is_pushed(scan) and _may_be_numbered(columns):
+        # The keys of such columns have other names.
+        return scan.sql(maximum_depth=1)
     return scan.sql(**_typed({column.name: "JSON" for column in columns}))
 
 
@@ -249,8 +342,7 @@ def _typed(columns: dict[str, str]) -> dict[str, Any]:
 
 def _check_case(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> None:
     """Raise if keys differ only by case: a protected column would also be stored under another name."""
-    names = {name.lower() for name, _ in columns}
-    if not any((match := _NUMBERED.fullmatch(name)) and match[1] in names for name in names):
+    if not _may_be_numbered(columns):
         return
     keys = sorted(_keys(cursor, scan))
     lowered: dict[str, str] = {}
@@ -259,10 +351,20 @@ def _check_case(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typ
             raise StructureError(f"The keys {lowered[key.lower()]!r} and {key!r} differ only by case: rename one")
 
 
+def _may_be_numbered(columns: list[Typed]) -> bool:
+    """Return True if the name of a column can be a key with a number, because it differs from another only by case."""
+    names = {name.lower() for name, _ in columns}
+    return any((match := _NUMBERED.fullmatch(name)) and match[1] in names for name in names)
+
+
 def _keys(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
-    source = scan.sql(auto_detect=False, records="false", columns={"json": "JSON"})
-    query = f"SELECT DISTINCT unnest(json_keys(json)) FROM {source}"  # noqa: S608 - quoted names
+    query = f"SELECT DISTINCT unnest(json_keys(json)) FROM {_objects(scan)}"  # noqa: S608 - quoted names
     return [str(row[0]) for row in cursor.execute(query).fetchall()]
+
+
+def _objects(scan: Scan) -> str:
+    """Return the relation of the lines of a file, each as one value in the column ``json``."""
+    return scan.sql(auto_detect=False, records="false", columns={"json": "JSON"})
 
 
 def _check_each_line(scan: Scan, *, only_null: bool = False) -> None:

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
 
     import duckdb
 
-# Two underscores, which no stream name contains.
 _BETWEEN = "__"
 _PARENT = "_parent_"
 _RECORDS = re.compile(r"STRUCT\(.*\)\[\]$")
+
+
+def prefix_of(table: str) -> str:
+    """Return the beginning of the names of a table's substreams. No other view may have such a name."""
+    return table + _BETWEEN
 
 
 def names(columns: Iterable[Typed]) -> list[str]:
@@ -38,9 +42,9 @@ def show(cursor: duckdb.DuckDBPyConnection, place: Place, key: Sequence[str]) ->
     parent = "".join(f"{quoted(name)} AS {quoted(_PARENT + name)}, " for name in keys)
     shown = "".join(f"{quoted(_PARENT + name)}, " for name in keys)
     for name in names(columns):
-        view = Place(place.schema, f"{place.name}{_BETWEEN}{name}")
+        view = Place(place.schema, prefix_of(place.name) + name)
         cursor.execute(
-            f"CREATE VIEW {view.sql} AS SELECT {shown}__record__.*"  # noqa: S608 - quoted names
+            f"CREATE OR REPLACE VIEW {view.sql} AS SELECT {shown}__record__.*"  # noqa: S608 - quoted names
             f" FROM (SELECT {parent}unnest({quoted(name)}) AS __record__ FROM {place.sql})"
         )
 
@@ -54,8 +58,12 @@ def hide(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
 def views(cursor: duckdb.DuckDBPyConnection, place: Place) -> list[Place]:
     """Return the substream views of a table."""
     found = cursor.execute(
-        "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = current_database()"
-        " AND lower(schema_name) = lower(?) AND starts_with(lower(view_name), lower(?)) ORDER BY view_name",
-        [place.schema, place.name + _BETWEEN],
+        "SELECT v.schema_name, view_name FROM duckdb_views() AS v WHERE v.database_name = current_database()"
+        " AND lower(v.schema_name) = lower($1) AND starts_with(lower(view_name), lower($2) || $3)"
+        # The view orders__old__items is of the table orders__old, not of orders.
+        " AND NOT EXISTS (SELECT 1 FROM duckdb_tables() AS t WHERE t.database_name = current_database()"
+        " AND lower(t.schema_name) = lower($1) AND starts_with(lower(table_name), lower($2) || $3)"
+        " AND starts_with(lower(view_name), lower(table_name) || $3)) ORDER BY view_name",
+        [*place, _BETWEEN],
     ).fetchall()
     return [Place(*row) for row in found]

@@ -36,6 +36,9 @@ T = TypeVar("T")
 
 #: Prefix of the staging table of a load in slices. No other table name starts with it.
 _STAGED = "__staged__"
+#: Prefix of a staged column named rowid: it would hide DuckDB's numbers of rows.
+_RENAMED = "__renamed__"
+_ROWID = "rowid"
 #: Errors of values that do not fit a column type.
 _MISFITS = (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.OutOfRangeException)
 
@@ -109,7 +112,7 @@ class TableLoader:
             note = Note.read(cursor, place)
             hashed = note.hashed if note else set()
             columns = [TableColumn(*each, each.name.casefold() in hashed) for each in described(cursor, place.sql)]
-            return TableShape(columns, note.rows if note else None)
+            return TableShape(columns, note.rows if note and note.run else None)
 
     def load_all_rows(self, place: Place, readable: Readable, options: LoadOptions, facts: LoadFacts) -> int:
         """
@@ -134,7 +137,7 @@ class TableLoader:
             _finish(cursor, place, options, facts, rows=rows, before=before, cautious=cautious)
             return rows
 
-        with self._rows_of(place, readable) as (cursor, found):
+        with self._rows_of(place, readable, options) as (cursor, found):
             return _most_carefully(cursor, readable, found, load)
 
     def newest_pointer(self, place: Place, options: LoadOptions) -> Newest | None:
@@ -171,7 +174,7 @@ class TableLoader:
             _finish(cursor, place, options, facts, rows=rows, before=before, cautious=cautious)
             return rows
 
-        with self._rows_of(place, readable, options) as (cursor, found):
+        with self._rows_of(place, readable, options, is_incremental=True) as (cursor, found):
             return _most_carefully(cursor, readable, found, load)
 
     def load_first_slice(
@@ -189,17 +192,23 @@ class TableLoader:
         def stage(cursor: duckdb.DuckDBPyConnection, relation: str) -> int:
             query = _query(cursor, relation, readable, options)
             _check_columns(cursor, place, relation, readable, options=options, facts=facts)
-            return _create(cursor, staged, query)
+            return _create(cursor, staged, _without_rowid(cursor, query))
 
-        with self._rows_of(place, readable) as (cursor, found):
+        with self._rows_of(place, readable, options) as (cursor, found):
             # In a separate transaction: row IDs are final only after the commit.
             total = _carefully(cursor, readable, found, stage)
             with transaction(cursor):
                 before = Note.read(cursor, place)
                 if total > size:
-                    return Slice(_create(cursor, place, _part(staged, 0, size)), is_last=False)
+                    rows = _create(cursor, place, _part(cursor, staged, 0, size))
+                    history.hide(cursor, place, options.signature, before.signature if before else None)
+                    # The options can change before the last slice.
+                    _note(facts, rows, options.signature, run=None).write(cursor, place)
+                    return Slice(rows, is_last=False)
                 drop(cursor, place)
                 cursor.execute(f"ALTER TABLE {staged.sql} RENAME TO {quoted(place.name)}")
+                for renamed, name in _renamed(cursor, place):
+                    cursor.execute(f"ALTER TABLE {place.sql} RENAME COLUMN {quoted(renamed)} TO {quoted(name)}")
                 _finish(cursor, place, options, facts, rows=total, before=before)
                 return Slice(total, is_last=True)
 
@@ -212,7 +221,8 @@ class TableLoader:
         :param place: The table.
         :param start: The number of rows that the previous slices added.
         :param size: The largest number of rows of the slice; ``None`` for all remaining rows.
-        :param options: The load options.
+        :param options: The load options. All slices have the columns that were selected at the first one: if they have
+            changed, the next load is a full one.
         :param facts: The facts to store with the table after the last slice.
         :raises WarehouseError: the table was changed by others.
         """
@@ -225,12 +235,15 @@ class TableLoader:
             total = _count(cursor, staged)
             end = total if size is None else min(start + size, total)
             if there == start:
-                cursor.execute(f"INSERT INTO {place.sql} {_part(staged, start, end)}")
+                cursor.execute(f"INSERT INTO {place.sql} {_part(cursor, staged, start, end)}")
             elif there != end:
                 raise WarehouseError(f"{place} has {there} rows instead of the {start} loaded ones")
             if end == total:
                 drop(cursor, staged)
-                _finish(cursor, place, options, facts, rows=end - start, before=None)
+                first = Note.read(cursor, place)
+                if first is None:
+                    raise WarehouseError(f"{place} has no record of its first slice")
+                _finish(cursor, place, options, facts, rows=end - start, before=first, signature=first.signature)
             return Slice(end - start, is_last=end == total)
 
     def related_tables(self, place: Place) -> list[Place]:
@@ -248,15 +261,14 @@ class TableLoader:
 
     @contextmanager
     def _rows_of(
-        self, place: Place, readable: Readable, options: LoadOptions | None = None
+        self, place: Place, readable: Readable, options: LoadOptions, *, is_incremental: bool = False
     ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Sequence[str]]]:
-        """Yield the relations of the source; with load options, those for an incremental load of the present table."""
+        """Yield the relations of the source."""
         self._warehouse.create_schema(place.schema)
         with self._warehouse.cursor() as cursor:
-            text = _text(cursor, place, options) if options is not None and _exists(cursor, place) else []
-            if options is not None:
-                # The hash of a value must not depend on the other values of its column.
-                text += options.selection.hashed
+            text = _text(cursor, place, options) if is_incremental and _exists(cursor, place) else []
+            # The hash of a value must not depend on the other values of its column.
+            text += options.selection.hashed
             with _explained_values(readable), relations(cursor, readable, text) as found:
                 if isinstance(readable, Scan) and readable.reader == "read_json":
                     yield cursor, json_lines.verified(cursor, readable, found)
@@ -348,14 +360,20 @@ def _finish(
     *,
     rows: int,
     before: Note | None,
+    signature: list[object] | None = None,
     cautious: bool = False,
 ) -> None:
     """Do the steps that all loads have in common, in the transaction of the load."""
-    history.hide(cursor, place, options.signature, before.signature if before else None)
+    signature = options.signature if signature is None else signature
+    history.hide(cursor, place, signature, before.signature if before else None)
     if options.keeps_history:
         history.keep(cursor, place, facts.run, cautious=cautious)
     substreams.show(cursor, place, options.key)
-    Note(facts.run.id, rows, facts.size, facts.mode, facts.trigger, options.signature).write(cursor, place)
+    _note(facts, rows, signature, run=facts.run.id).write(cursor, place)
+
+
+def _note(facts: LoadFacts, rows: int, signature: list[object], *, run: str | None) -> Note:
+    return Note(run, rows, facts.size, facts.mode, facts.trigger, signature)
 
 
 def _text(cursor: duckdb.DuckDBPyConnection, place: Place, options: LoadOptions) -> list[str]:
@@ -381,6 +399,8 @@ def _check_columns(
     if facts.accepts_columns or not _exists(cursor, place) or not has(cursor, place.sql, "true"):
         return
     before, now = ([name for name, _ in described(cursor, each)] for each in (place.sql, relation))
+    if before == [json_lines.NO_FIELDS] and isinstance(readable, Scan) and json_lines.is_pushed(readable):
+        return
     check_renamed(before, [*now, *protection.left_out(readable)], hide_names=bool(options.selection.protected))
 
 
@@ -401,9 +421,25 @@ def _create(cursor: duckdb.DuckDBPyConnection, place: Place, query: str) -> int:
     return number(cursor.execute(f"CREATE OR REPLACE TABLE {place.sql} AS {query}"))
 
 
-def _part(staged: Place, start: int, end: int) -> str:
+def _without_rowid(cursor: duckdb.DuckDBPyConnection, query: str) -> str:
+    """Return a query with the same columns, of which none is named rowid."""
+    for name, _ in described(cursor, f"({query})"):
+        if name.lower() == _ROWID:
+            return f"SELECT * RENAME ({quoted(name)} AS {quoted(_RENAMED + name)}) FROM ({query})"  # noqa: S608 - quoted names
+    return query
+
+
+def _renamed(cursor: duckdb.DuckDBPyConnection, staged: Place) -> list[tuple[str, str]]:
+    """Return the columns that :func:`_without_rowid` has renamed, each with its original name."""
+    names = [name for name, _ in described(cursor, staged.sql)]
+    return [(name, name.removeprefix(_RENAMED)) for name in names if name.lower() == _RENAMED + _ROWID]
+
+
+def _part(cursor: duckdb.DuckDBPyConnection, staged: Place, start: int, end: int) -> str:
+    renamed = ", ".join(f"{quoted(now)} AS {quoted(name)}" for now, name in _renamed(cursor, staged))
+    star = f"* RENAME ({renamed})" if renamed else "*"
     # Rows of a table that was created in one statement and never changed are numbered from 0.
-    return f"SELECT * FROM {staged.sql} WHERE rowid >= {start} AND rowid < {end}"  # noqa: S608 - quoted names
+    return f"SELECT {star} FROM {staged.sql} WHERE rowid >= {start} AND rowid < {end}"  # noqa: S608 - quoted names
 
 
 def _count(cursor: duckdb.DuckDBPyConnection, place: Place) -> int:

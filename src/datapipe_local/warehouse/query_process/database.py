@@ -6,6 +6,8 @@ import time
 
 import duckdb
 
+from datapipe_local.warehouse.warehouse import use_utc
+
 _THREADS = 2
 _SECONDS_BETWEEN_TRIES = 0.01
 #: Memory of the interpreter and DuckDB. DuckDB may use half of the rest: its allocator reserves more than it uses.
@@ -34,7 +36,7 @@ def open_database(file: str, memory: int, temporary: str) -> duckdb.DuckDBPyConn
 
 
 def _connected(file: str, memory: int, temporary: str) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(
+    connection = duckdb.connect(
         file,
         config={
             "autoinstall_known_extensions": False,
@@ -48,3 +50,5 @@ def _connected(file: str, memory: int, temporary: str) -> duckdb.DuckDBPyConnect
             "max_temp_directory_size": f"{_TEMPORARY_PER_MEMORY * memory >> 20}MiB",
         },
     )
+    use_utc(connection)
+    return connection

@@ -64,7 +64,7 @@ def _opened(
             # A query is not retried: infer types from all rows before it runs. Protected columns, which may be rare,
             # also need all rows.
             is_careful = file is not None or bool(selection.protected)
-            found = relations_of_files(connection, scan)
+            found = relations_of_files(connection, scan, {name.lower() for name in selection.hashed})
             if file is not None and scan.reader == "read_json":
                 found = [json_lines.verified(connection, scan, found[-1:])[-1]]
             relation = found[min(1, len(found) - 1) if is_careful else 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # a dependency of Airflow, without type hints
@@ -29,6 +30,23 @@ def tree_of(pid: int) -> list[int]:
     """List the process IDs of a process and its descendants."""
     root = psutil.Process(pid)
     return [pid, *(process.pid for process in root.children(recursive=True))]
+
+
+def lower_priority(pid: int, niceness: int) -> None:
+    """
+    Lower the scheduling priority of a process and its descendants.
+
+    With ``sched_autogroup_enabled``, Linux applies the niceness of a process only within its session, and divides the
+    CPU time among the sessions by their own niceness.
+
+    :param pid: The process.
+    :param niceness: The niceness from 1 to 19, for the processes and their sessions.
+    """
+    for each in tree_of(pid):
+        os.setpriority(os.PRIO_PROCESS, each, niceness)
+        session = Path(f"/proc/{each}/autogroup")
+        if session.exists():
+            session.write_text(str(niceness))
 
 
 def alive(pid: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections import Counter
@@ -12,7 +11,7 @@ from math import ceil
 from pathlib import Path
 
 from tests.support.hostile import Plan
-from tests.support.process_table import tree_of
+from tests.support.process_table import lower_priority
 from tests.support.processes import wait_for
 from tests.system.airflow_api import ENDED
 from tests.system.distributed.cases import REFUSED_KINDS, RUN_KINDS
@@ -31,7 +30,7 @@ _START_SECONDS = 0.4
 MOST_TASKS = 2_000
 #: Seconds for the deferral of one task, and for the wait after the end of the runs.
 LIMIT_PER_TASK, LIMIT = 15.0, 900.0
-#: Niceness of the workers.
+#: Niceness of the workers, so that they do not delay the triggerers.
 _NICENESS = 15
 #: Logged by a triggerer whose event loop did not run for 0.2 s.
 BLOCKED = re.compile(r"async thread was blocked for (?P<seconds>[\d.]+) seconds")
@@ -87,7 +86,9 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     :param window: seconds in which requests are counted.
     :param spread: seconds over which the ends of the runs are distributed.
     """
-    lower_priority_of_workers(stage)
+    # In a deployment, triggerers and workers run on different machines. Here, the tasks of the workers need all cores.
+    for worker in WORKERS:
+        lower_priority(stage.deployment.program(worker).pid, _NICENESS)
     names = list(add_resources(stage, "deferred", count, window, spread))
     logs = [stage.deployment.program(each).log for each in TRIGGERERS]
     earlier = Counter(blocked_warnings(logs))
@@ -117,17 +118,6 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
         blocked=sorted((Counter(blocked_warnings(logs)) - earlier - blocked_before).elements()),
         faults=list(faults(stage, rows)),
     )
-
-
-def lower_priority_of_workers(stage: Stage) -> None:
-    """
-    Lower the scheduling priority of the workers, so that they do not delay the triggerers.
-
-    In a deployment, triggerers and workers run on different machines. Here, the tasks of the workers need all cores.
-    """
-    for worker in WORKERS:
-        for pid in tree_of(stage.deployment.program(worker).pid):
-            os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
 
 
 def add_resources(stage: Stage, prefix: str, count: int, window: float = 0.0, spread: float = 0.0) -> Iterator[str]:

@@ -14,6 +14,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -183,11 +185,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # A missing Python is tolerated, except for the oldest one.
             wrong |= asked.lowest or not isinstance(error, NoPythonError)
             continue
-        for suite in asked.suite or suites_of(cell):
-            one = run(cell, suite, python, asked.workers)
-            ran.append(one)
-            wrong |= one.status != 0
-            print(f"{cell.name}: {suite}: {one}, {one.seconds:.0f} s", flush=True)
+        suites = asked.suite or suites_of(cell)
+        run_suite = partial(run, cell, python=python, workers=asked.workers)
+        # The system tests of the short suite wait half of the time.
+        with ThreadPoolExecutor(len(suites) if asked.lowest else 1) as pool:
+            for one in pool.map(run_suite, suites):
+                ran.append(one)
+                wrong |= one.status != 0
+                print(f"{cell.name}: {one.suite}: {one}, {one.seconds:.0f} s", flush=True)
     print()
     print("\n".join(report(cells, ran, missing)))
     return int(wrong or not ran)

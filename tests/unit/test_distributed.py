@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.support.hostile import Plan, Resource, Run, Service
+from tests.system.distributed.blocked_loop import INTERPRETER, Pause, collections_of, unexplained, warnings_of
 from tests.system.distributed.cases import KINDS, RETRIES, RUN_KINDS, SENSOR_KINDS, Case, cases, waves_of
 from tests.system.distributed.deferred import percentile
 from tests.system.distributed.held_service import HeldService, Moment, Rival, held_server
@@ -265,3 +270,32 @@ def test_ends_of_runs_can_be_changed() -> None:
         service.change_ends({"one": end})
         (run,) = service.runs_of("one")
         assert run.finished_at == pytest.approx(end)
+
+
+def test_warnings_of_a_blocked_loop_and_their_causes(tmp_path: Path) -> None:
+    log = tmp_path / "triggerer.log"
+    log.write_text(
+        "2026-11-26T08:03:07.853365Z [info] Triggerer's async thread was blocked for 0.36 seconds, exceeding\n"
+        "2026-11-26T08:04:00.000000Z [info] 5 triggers currently running\n"
+        "2026-11-26T08:05:00.000000Z [info] Triggerer's async thread was blocked for 0.50 seconds, exceeding\n"
+    )
+    collected = datetime(2026, 11, 26, 8, 3, 7, 847_000, UTC).timestamp()
+    (tmp_path / "collections.log").write_text(f"{collected} 0.278\n{collected + 112} 0.1\n")
+    first, second = warnings_of([log])
+    assert (first.seconds, second.seconds) == (0.36, 0.5)
+    # The second collection is shorter than the pause of the loop.
+    assert unexplained([first, second], collections_of(tmp_path)) == [second]
+    assert unexplained([first], []) == [first]
+    assert unexplained([first], [Pause(first.end - 5, 0.3)]) == [first]
+
+
+def test_full_collections_of_a_triggerer_are_logged(tmp_path: Path) -> None:
+    assert collections_of(tmp_path) == []
+    env = {**os.environ, "PYTHONPATH": str(INTERPRETER), "AIRFLOW_HOME": str(tmp_path)}
+    for argument, logged in (("scheduler", 0), ("triggerer", 1)):
+        command = [sys.executable, "-c", "import gc, os; gc.collect(); os._exit(0)", argument]
+        subprocess.run(command, env=env, check=True)  # noqa: S603 - program of this test
+        assert len(collections_of(tmp_path)) == logged
+    (collection,) = collections_of(tmp_path)
+    assert collection.seconds > 0
+    assert collection.end <= time.time()

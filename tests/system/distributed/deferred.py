@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from pathlib import Path
 
 from tests.support.hostile import Plan
 from tests.support.process_table import lower_priority
 from tests.support.processes import wait_for
 from tests.system.airflow_api import ENDED
+from tests.system.distributed.blocked_loop import Pause, collections_of, warnings_of
 from tests.system.distributed.cases import REFUSED_KINDS, RUN_KINDS
 from tests.system.distributed.chaos import Stage
 from tests.system.distributed.deployment import TRIGGERERS, WORKERS
@@ -32,8 +31,6 @@ MOST_TASKS = 2_000
 LIMIT_PER_TASK, LIMIT = 15.0, 900.0
 #: Niceness of the workers, so that they do not delay the triggerers.
 _NICENESS = 15
-#: Logged by a triggerer whose event loop did not run for 0.2 s.
-BLOCKED = re.compile(r"async thread was blocked for (?P<seconds>[\d.]+) seconds")
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,9 @@ class DeferredResult:
     :param requests: requests per second while all tasks waited.
     :param to_event: time from the end of each run to its trigger event.
     :param to_success: time from the end of each run to the success of its task.
-    :param blocked_before: seconds of each warning about a blocked event loop until all tasks were deferred.
-    :param blocked: the same for the warnings from then on.
+    :param blocked_before: warnings about a blocked event loop until all tasks were deferred.
+    :param blocked: the warnings from then on.
+    :param collections: full garbage collections of the triggerers.
     :param faults: wrong outcomes and duplicate runs.
     """
 
@@ -58,24 +56,15 @@ class DeferredResult:
     requests: float
     to_event: Sequence[float]
     to_success: Sequence[float]
-    blocked_before: Sequence[float]
-    blocked: Sequence[float]
+    blocked_before: Sequence[Pause]
+    blocked: Sequence[Pause]
+    collections: Sequence[Pause]
     faults: Sequence[str]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the smallest value that is at least as large as a share of all values."""
     return sorted(values)[max(0, ceil(round(share * len(values), 6)) - 1)]
-
-
-def blocked_warnings(logs: Sequence[Path]) -> list[float]:
-    """Return the seconds of each warning about a blocked event loop."""
-    return [
-        float(found["seconds"])
-        for log in logs
-        for line in log.read_text(errors="replace").splitlines()
-        if (found := BLOCKED.search(line))
-    ]
 
 
 def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredResult:
@@ -90,14 +79,11 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     for worker in WORKERS:
         lower_priority(stage.deployment.program(worker).pid, _NICENESS)
     names = list(add_resources(stage, "deferred", count, window, spread))
-    logs = [stage.deployment.program(each).log for each in TRIGGERERS]
-    earlier = Counter(blocked_warnings(logs))
-    begun = time.monotonic()
+    begun = time.time()
     runs = defer(stage, names)
-    deferring = time.monotonic() - begun
+    all_deferred = time.time()
     shares = [share for _, share in stage.metadata.select("SELECT triggerer_id, count(*) FROM trigger GROUP BY 1")]
-    blocked_before = Counter(blocked_warnings(logs)) - earlier
-    stage.report(f"all tasks are deferred after {deferring:.0f} s, by triggerer: {shares}")
+    stage.report(f"all tasks are deferred after {all_deferred - begun:.0f} s, by triggerer: {shares}")
     first = len(stage.service.journal)
     time.sleep(window)
     requests = (len(stage.service.journal) - first) / window
@@ -107,15 +93,17 @@ def play(stage: Stage, count: int, *, window: float, spread: float) -> DeferredR
     stage.report(f"{requests:.2f} requests per second; the runs end within {spread:.0f} s")
     wait_for_ends(stage, runs, limit=spread + LIMIT_PER_TASK * count)
     rows = rows_of(stage, runs)
+    warnings = sorted(warnings_of([stage.deployment.program(each).log for each in TRIGGERERS]))
     return DeferredResult(
         tasks=count,
         by_triggerer=shares,
-        deferring=deferring,
+        deferring=all_deferred - begun,
         requests=requests,
         to_event=[delay for row in rows for delay in _delays(stage, row, row.scheduled_at)],
         to_success=[delay for row in rows for delay in _delays(stage, row, row.end_date)],
-        blocked_before=sorted(blocked_before.elements()),
-        blocked=sorted((Counter(blocked_warnings(logs)) - earlier - blocked_before).elements()),
+        blocked_before=[each for each in warnings if begun <= each.end < all_deferred],
+        blocked=[each for each in warnings if each.end >= all_deferred],
+        collections=collections_of(stage.deployment.home),
         faults=list(faults(stage, rows)),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.system.distributed.blocked_loop import Pause, unexplained
 from tests.system.distributed.cases import RETRIES
 from tests.system.distributed.chaos import ChaosResult
 from tests.system.distributed.deferred import DeferredResult, percentile
@@ -81,8 +82,10 @@ class Report:
         self.add("requests per second while all waited", f"{result.requests:.2f}")
         self.add("seconds from run to event, p50 and p99", _percentiles(result.to_event))
         self.add("seconds from run to success, p50 and p99", _percentiles(result.to_success))
-        self.add("warnings of a blocked loop, deferring", _warnings(result.blocked_before))
-        self.add("warnings of a blocked loop, waiting", _warnings(result.blocked), holds=not result.blocked)
+        for phase, warnings in (("deferring", result.blocked_before), ("waiting", result.blocked)):
+            self.add(f"warnings of a blocked loop, {phase}", _warnings(warnings))
+            others = unexplained(warnings, result.collections)
+            self.add("without a full garbage collection", _warnings(others), holds=not others)
 
     def add_takeover(self, result: TakeoverResult) -> None:
         """Add the measurements of the waits of a killed triggerer."""
@@ -109,5 +112,5 @@ def _some(faults: Sequence[str]) -> str:
     return f"{len(faults)}{f': {shown}' if faults else ''}"
 
 
-def _warnings(seconds: Sequence[float]) -> str:
-    return f"{len(seconds)}: {', '.join(f'{each:.2f} s' for each in seconds)}" if seconds else "0"
+def _warnings(warnings: Sequence[Pause]) -> str:
+    return f"{len(warnings)}: {', '.join(f'{each.seconds:.2f} s' for each in warnings)}" if warnings else "0"

@@ -37,7 +37,6 @@ COMMANDS = {
 SECOND_TRIGGERER = "second triggerer"
 LOGIN = "admin"
 DATABASE = "database.sql_alchemy_conn"
-_NICENESS_OF_TASKS = 10
 #: Shorter intervals than Airflow's defaults, for faster tests.
 FAST = {
     # Shorter than the defaults: the pause of an idle scheduler, and the detection of a dead triggerer or scheduler.
@@ -200,11 +199,6 @@ class AirflowComponents:
             interval=0.5,
             watch=list(self._programs.values()),
         )
-        if component == "scheduler":
-            # Tasks of LocalExecutor compete with the scheduler for CPU time, and a scheduler that does not run for
-            # seconds fails deferred tasks (docs/architecture.md).
-            for worker in tree_of(self.pid(component))[1:]:
-                os.setpriority(os.PRIO_PROCESS, worker, _NICENESS_OF_TASKS)
 
     def _is_ready(self, component: str, after: int) -> bool:
         if not self.api.answers():

@@ -145,10 +145,15 @@ def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> I
             "AIRFLOW_CONN_DATAPIPE_WRONG_KEY": connection(service.base_url, f"not-{service.api_key}"),
             "AIRFLOW_CONN_DATAPIPE_DOWN": connection(down, service.api_key, retry_budget=1),
         }
-        lineage = {**lineage_config(lineage_folder), "openlineage.selective_enable": "True"}
+        config = {
+            **lineage_config(lineage_folder),
+            "openlineage.selective_enable": "True",
+            # The default follows from min_heartbeat_interval: 4 s here. On a busy machine, processes end later.
+            "datapipe.minimum_deferral_time": "6",
+        }
         with (
             metadata_database() as database,
-            AirflowComponents(dags_folder, env=env, config={**database, **lineage}) as components,
+            AirflowComponents(dags_folder, env=env, config={**database, **config}) as components,
         ):
             home = components.home
             yield components

@@ -181,15 +181,16 @@ def test_branches_dag_loads_open_branches(shop: Shop) -> None:
 def test_deploy_models_dag(shop: Shop) -> None:
     run_id = shop.run("shop_deploy_models")
     assert shop.xcom("shop_deploy_models", run_id, "plan")["counts"]["create"] == 2
-    assert shop.xcom("shop_deploy_models", run_id, "deploy")["counts"]["created"] == 2
     assert shop.ask("SELECT orders FROM finance.daily_revenue ORDER BY ordered_on") == [3, 2, 4]
-    # One request for each model.
-    asked = [
+    # Not the result of the task: that of a second try contains only its own changes.
+    requests = [
         request["path"].rpartition("/")[2]
-        for request in shop.service.journal_requests("/transforms/**")
+        for path in ("/transforms", "/transforms/**")
+        for request in shop.service.journal_requests(path)
         if request["method"] == "POST" and request["committed"]
     ]
-    assert asked.count("publish") >= 2
+    assert requests.count("transforms") == 2
+    assert requests.count("publish") >= 2
 
 
 @pytest.mark.usefixtures("nightly")

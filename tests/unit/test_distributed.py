@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from tests.support.hostile import Plan, Resource, Run, Service
-from tests.system.distributed.blocked_loop import INTERPRETER, Pause, collections_of, unexplained, warnings_of
+from tests.system.distributed.blocked_loop import LOGGER, Pause, collections_of, unexplained, warnings_of
 from tests.system.distributed.cases import KINDS, RETRIES, RUN_KINDS, SENSOR_KINDS, Case, cases, waves_of
 from tests.system.distributed.deferred import percentile
 from tests.system.distributed.held_service import HeldService, Moment, Rival, held_server
@@ -291,7 +291,7 @@ def test_warnings_of_a_blocked_loop_and_their_causes(tmp_path: Path) -> None:
 
 def test_full_collections_of_a_triggerer_are_logged(tmp_path: Path) -> None:
     assert collections_of(tmp_path) == []
-    env = {**os.environ, "PYTHONPATH": str(INTERPRETER), "AIRFLOW_HOME": str(tmp_path)}
+    env = {**os.environ, "PYTHONPATH": str(LOGGER), "AIRFLOW_HOME": str(tmp_path)}
     for argument, logged in (("scheduler", 0), ("triggerer", 1)):
         command = [sys.executable, "-c", "import gc, os; gc.collect(); os._exit(0)", argument]
         subprocess.run(command, env=env, check=True)  # noqa: S603 - program of this test

@@ -30,7 +30,7 @@ from tests.support.redis_server import RedisServer
 from tests.system.airflow_api import AirflowApiError
 from tests.system.demo import ROOT, terminated
 from tests.system.distributed import chaos, deferred, takeover
-from tests.system.distributed.blocked_loop import INTERPRETER
+from tests.system.distributed.blocked_loop import LOGGER
 from tests.system.distributed.cases import DURATIONS, Case, cases, held_cases, waves_of
 from tests.system.distributed.chaos import Stage
 from tests.system.distributed.deployment import MAX_CONNECTIONS, Deployment, ProcessManager
@@ -73,7 +73,7 @@ def stage_of(
                 database,
                 broker,
                 concurrency=concurrency,
-                env={"PYTHONPATH": f"{ROOT}{os.pathsep}{INTERPRETER}", "AIRFLOW_CONN_FS_DEFAULT": "fs:///"},
+                env={"PYTHONPATH": f"{ROOT}{os.pathsep}{LOGGER}", "AIRFLOW_CONN_FS_DEFAULT": "fs:///"},
                 progress=report,
             )
         )

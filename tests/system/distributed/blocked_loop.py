@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-#: Folder with the module that logs garbage collections, and the name of its log in ``AIRFLOW_HOME``.
-INTERPRETER, COLLECTIONS = Path(__file__).with_name("interpreter"), "collections.log"
+#: Folder with the module that logs garbage collections, and the name of the log in ``AIRFLOW_HOME``.
+LOGGER, COLLECTIONS = Path(__file__).with_name("collection_log"), "collections.log"
 #: Logged by a triggerer whose event loop did not run for 0.2 s.
 _WARNING = re.compile(r"^(?P<at>\S+Z) .*async thread was blocked for (?P<seconds>[\d.]+) seconds")
 #: Seconds from the end of a pause to its log line.

@@ -112,15 +112,21 @@ class AirflowPages:
         """Return True if the page has an element."""
         return bool(self._browser.find_elements(By.CSS_SELECTOR, selector))
 
-    def unfold_json(self) -> str:
-        """Unfold the first JSON value of the page, and return its visible lines."""
+    def unfold_json(self, *texts: str) -> None:
+        """Unfold the first JSON value of the page, and wait until its visible lines contain all texts."""
         selector = ".codicon-folding-collapsed"
         self.until(lambda: self.has(selector), "a folded JSON value")
         self._browser.find_element(By.CSS_SELECTOR, selector).click()
         self.until(lambda: not self.has(selector), "the JSON value is unfolded")
+        # The editor adds lines as it grows.
+        self.until(
+            lambda: (lines := self._editor_lines()) and all(text in lines for text in texts), f"JSON with {texts}"
+        )
+
+    def _editor_lines(self) -> str:
         script = "return [...document.querySelectorAll('.view-line')].map((line) => line.textContent).join('\\n')"
-        # The editor writes spaces that do not break.
         lines: str = self._browser.execute_script(script)
+        # The editor writes spaces that do not break.
         return lines.replace("\N{NO-BREAK SPACE}", " ")
 
     def until(self, condition: Callable[[], Any], what: str) -> Any:

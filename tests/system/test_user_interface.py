@@ -128,9 +128,7 @@ def test_asset_with_its_task_its_event_and_the_dag_it_starts(pages: AirflowPages
     pages.open(f"/assets?name_pattern={ORDERS.name}", ORDERS.name)
     address = pages.links[ORDERS.name]
     pages.open(urlsplit(address).path, ORDERS.name, ORDERS.group, "1 Asset Event", "Triggered Dag Run")
-    extra = pages.unfold_json()
-    assert '"resource_id": "store.orders"' in extra
-    assert '"outcome": "succeeded"' in extra
+    pages.unfold_json('"resource_id": "store.orders"', '"outcome": "succeeded"')
     pages.press("1 Task")
     pages.wait_for_texts("orders")
     assert {"store", "report"} <= pages.links.keys()

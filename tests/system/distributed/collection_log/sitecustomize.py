@@ -12,23 +12,29 @@ import gc
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 _FULL = 2
-_begun = 0.0
 
 
-def _log(phase: str, info: dict[str, Any]) -> None:
-    global _begun  # noqa: PLW0603 - the callbacks of one collection share it
-    if info["generation"] != _FULL:
-        return
-    if phase == "start":
-        _begun = time.monotonic()
-        return
-    line = f"{time.time()} {time.monotonic() - _begun}\n"
-    with open(os.path.join(os.environ["AIRFLOW_HOME"], "collections.log"), "a", encoding="utf-8") as log:  # noqa: PTH118, PTH123 - all Python processes import this module
-        log.write(line)
+class CollectionLog:
+    """Callback of the garbage collector that appends each full collection to a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._begun = 0.0
+
+    def __call__(self, phase: str, info: dict[str, Any]) -> None:
+        """Receive the begin or the end of a collection, as :data:`gc.callbacks` defines it."""
+        if info["generation"] != _FULL:
+            return
+        if phase == "start":
+            self._begun = time.monotonic()
+            return
+        with self._file.open("a", encoding="utf-8") as log:
+            log.write(f"{time.time()} {time.monotonic() - self._begun}\n")
 
 
 if "triggerer" in sys.orig_argv:
-    gc.callbacks.append(_log)
+    gc.callbacks.append(CollectionLog(Path(os.environ["AIRFLOW_HOME"], "collections.log")))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from datapipe_local.connectors.destinations import DESTINATIONS
+from datapipe_local.connectors.destinations.catalog import DRAFT
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.seed.models import Seed
 from datapipe_local.services.settings_schema import settings_schema
-
-_DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def schema() -> dict[str, Any]:
@@ -35,7 +34,7 @@ def schema() -> dict[str, Any]:
             stream["properties"][name] = setting if known in (None, setting) else {"anyOf": [known, setting]}
     stream["additionalProperties"] = False
     return {
-        "$schema": _DRAFT,
+        "$schema": DRAFT,
         "title": "Seed of datapipe-local",
         **{name: value for name, value in made.items() if name != "title"},
         "definitions": definitions,

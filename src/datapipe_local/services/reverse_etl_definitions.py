@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
 from datapipe_local.common.errors import BadRequestError, NotFoundError
 from datapipe_local.connectors import destinations
+from datapipe_local.connectors.destinations.settings import LONGEST_NAME
 from datapipe_local.services import connections, jobs, orchestrations, reverse_etl_sources, reverse_etl_syncs
 from datapipe_local.services import reverse_etl_catalog as offers
 from datapipe_local.services.checks import check_cron, check_id, check_text
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from datapipe_local.services.context import Context
     from datapipe_local.services.reverse_etl_sources import Source
 
-_LONGEST_NAME = 300
 #: Path segments that the interface uses in place of a sync ID.
 _RESERVED = frozenset({"available_operations", "destination_schema", "object_types", "settings_schema"})
 
@@ -249,9 +249,9 @@ def _check(sync: ReverseEtlSync, connection: Connection) -> None:
         raise BadRequestError("operation: there are no mappings: map at least one column to a property.")
     for mapping in mappings:
         for field in ("source_property_id", "destination_property_id"):
-            if not 0 < len(check_text(f"operation.mappings.{field}", mapping[field])) <= _LONGEST_NAME:
+            if not 0 < len(check_text(f"operation.mappings.{field}", mapping[field])) <= LONGEST_NAME:
                 raise BadRequestError(
-                    f"operation.mappings.{field}: it is empty or too long: give 1 to {_LONGEST_NAME} characters."
+                    f"operation.mappings.{field}: it is empty or too long: give 1 to {LONGEST_NAME} characters."
                 )
     targets = [mapping["destination_property_id"] for mapping in mappings]
     most = Counter(targets).most_common(1)

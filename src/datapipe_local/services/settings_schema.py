@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from datapipe_local.connectors.destinations.catalog import DRAFT
 from datapipe_local.storage.records import Json
 
 if TYPE_CHECKING:
     from datapipe_local.common.base_model import Strict
 
-DRAFT = "http://json-schema.org/draft-07/schema#"
 _REFERENCE = "#/$defs/"
 # Keywords of OpenAPI that JSON Schema does not have.
 _FOREIGN = frozenset({"discriminator"})

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_DRAFT = "http://json-schema.org/draft-07/schema#"
+DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 class Offer(Protocol):
-    """Catalog of one connection's destination."""
+    """Catalog of one connection's destination. By default, records need no key, and all settings are allowed."""
 
     def object_type_ids(self) -> list[str]:
         """Return the present object types. Writing others can add more."""
@@ -34,15 +34,17 @@ class Offer(Protocol):
 
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
         """Return True if every record needs a key, in all modes."""
+        return False
 
     def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
         """Return why the mode and the settings conflict, as ``<setting>: <reason>: <remedy>.``; None if they do not."""
+        return None
 
 
 def schema_of_settings(title: str, properties: Json, dependencies: Mapping[str, list[str]]) -> Json:
     """Return a JSON Schema (draft-07) of settings, all of them optional."""
     return {
-        "$schema": _DRAFT,
+        "$schema": DRAFT,
         "title": title,
         "type": "object",
         "properties": properties,

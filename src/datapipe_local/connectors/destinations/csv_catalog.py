@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from datapipe_local.connectors.destinations.csv_form import columns_of, raw_rows
 from datapipe_local.connectors.destinations.jsonl_catalog import JsonLinesOffer
-from datapipe_local.connectors.destinations.settings import Property
-
-_LONGEST_NAME = 300
+from datapipe_local.connectors.destinations.settings import LONGEST_NAME, Property
 
 
 class CsvOffer(JsonLinesOffer):
@@ -21,4 +19,4 @@ class CsvOffer(JsonLinesOffer):
                 names = columns_of(next(raw_rows(file), b""))
         except OSError:
             return []
-        return [Property(id=name) for name in dict.fromkeys(names) if 0 < len(name) <= _LONGEST_NAME]
+        return [Property(id=name) for name in dict.fromkeys(names) if 0 < len(name) <= LONGEST_NAME]

@@ -7,20 +7,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local.connectors.destinations.catalog import one_of, schema_of_settings
-from datapipe_local.connectors.destinations.settings import Property, PropertyType
+from datapipe_local.connectors.destinations.catalog import Offer, one_of, schema_of_settings
+from datapipe_local.connectors.destinations.settings import LONGEST_NAME, Property, PropertyType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
     from datapipe_local.connectors.destinations.catalog import Json
 
 #: Choice that means the folder of the connection.
 _HERE = "."
 _LINES_TO_READ = 100
 _LONGEST_LINE = 100_000
-_LONGEST_NAME = 300
 
 
 def file_of(settings: Mapping[str, Any], object_type_id: str, of_sync: Mapping[str, Any], suffix: str) -> Path:
@@ -36,7 +34,7 @@ def file_of(settings: Mapping[str, Any], object_type_id: str, of_sync: Mapping[s
     return Path(settings["path"]) / str(of_sync.get("folder", _HERE)) / file
 
 
-class JsonLinesOffer:
+class JsonLinesOffer(Offer):
     """
     Catalog of a connection to a folder.
 
@@ -57,7 +55,7 @@ class JsonLinesOffer:
         found: dict[str, PropertyType] = {}
         for line in _first_lines(self.folder / f"{object_type_id}{self.suffix}"):
             for name, value in line.items():
-                if 0 < len(name) <= _LONGEST_NAME and value is not None:
+                if 0 < len(name) <= LONGEST_NAME and value is not None:
                     found.setdefault(name, _type_of(value))
         return [Property(id=name, type=kind) for name, kind in found.items()]
 
@@ -79,14 +77,6 @@ class JsonLinesOffer:
             "oneOf": one_of({name: "The folder of the connection" if name == _HERE else name for name in folders}),
         }
         return schema_of_settings("Where records are written", {"folder": folder, "file": file}, {"file": ["folder"]})
-
-    def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
-        """Return False: records need no key."""
-        return False
-
-    def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
-        """Return None: all combinations are allowed."""
-        return None
 
 
 def _folders(folder: Path) -> list[str]:

@@ -10,17 +10,15 @@ from datapipe_local.common.base_model import Secret, Strict
 from datapipe_local.connectors.egress import EgressRule, allowed_addresses, literal_address
 
 Mode = Literal["insert", "update", "upsert", "mirror"]
-_DATABASE = re.compile(
-    r"sqlite:///(/|[A-Za-z]:).+"
-    r"|postgresql(\+psycopg)?://([^/?#@]*@)?([^/?#@:\[\]]+|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?/[^/?#]+"
-)
+#: Largest length of the name of a property.
+LONGEST_NAME = 300
 PropertyType = Literal["string", "integer", "number", "boolean", "date", "datetime", "array", "object"]
 
 
 class Property(Strict):
     """Property of an object type."""
 
-    id: str = Field(min_length=1, max_length=300)
+    id: str = Field(min_length=1, max_length=LONGEST_NAME)
     name: str | None = None
     type: PropertyType = "string"
     required: bool = False

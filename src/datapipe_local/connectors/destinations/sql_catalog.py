@@ -9,18 +9,16 @@ import sqlalchemy as sa
 from sqlalchemy import types
 
 from datapipe_local.common.errors import RunError
-from datapipe_local.connectors.destinations.catalog import schema_of_settings
-from datapipe_local.connectors.destinations.settings import Property, PropertyType
+from datapipe_local.connectors.destinations.catalog import Offer, schema_of_settings
+from datapipe_local.connectors.destinations.settings import LONGEST_NAME, Property, PropertyType
 from datapipe_local.connectors.destinations.sql_delivery_log import TABLE
 from datapipe_local.connectors.destinations.sql_engine import open_engine, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
     from datapipe_local.connectors.destinations.catalog import Json
 
-_LONGEST_NAME = 300
 _TYPES: dict[type[types.TypeEngine[Any]], PropertyType] = {
     types.Boolean: "boolean",
     types.Integer: "integer",
@@ -32,7 +30,7 @@ _TYPES: dict[type[types.TypeEngine[Any]], PropertyType] = {
 }
 
 
-class SqlOffer:
+class SqlOffer(Offer):
     """
     Catalog of a connection to a SQL database.
 
@@ -62,20 +60,12 @@ class SqlOffer:
                     primary_key=column["name"] in keys,
                 )
                 for column in found.get_columns(name, schema)
-                if 0 < len(column["name"]) <= _LONGEST_NAME
+                if 0 < len(column["name"]) <= LONGEST_NAME
             ]
 
     def settings_schema(self, known: Mapping[str, Any]) -> Json:
         """Return an empty schema: there are no settings."""
         return schema_of_settings("How records are written", {}, {})
-
-    def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
-        """Return False: records need no key."""
-        return False
-
-    def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
-        """Return None: all combinations are allowed."""
-        return None
 
     @contextmanager
     def _looking(self) -> Iterator[sa.Inspector | None]:

@@ -21,9 +21,9 @@ from datapipe_local.warehouse.statements import WarehouseStorageError
 from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
 
 if TYPE_CHECKING:
+    from datapipe_local.connectors.sources.base import Fetched
     from datapipe_local.engine.stop import Stop
     from datapipe_local.services.context import Context
-    from datapipe_local.services.elt_stream_sources import Reading
     from datapipe_local.storage.records import EltStream, EltSync, Job
     from datapipe_local.warehouse.loading.incremental import Newest
     from datapipe_local.warehouse.loading.load_options import Note
@@ -194,43 +194,39 @@ class StreamLoader:
         try:
             since = None if mode == OperationMode.FULL else TableLoader(warehouse).newest_pointer(task.place, options)
             need = Need(options.selection.excluded, since, check=warehouse.check, interruptible=warehouse.interruptible)
-            with elt_stream_sources.opened(self._context, task.sync, task.stream.origin, need) as reading:
+            with elt_stream_sources.opened(self._context, task.sync, task.stream.origin, need) as fetched:
                 try:
-                    return self._load(task, mode, trigger, reading, None if reading.is_whole else since)
+                    return self._load(task, mode, trigger, fetched, None if fetched.is_whole else since)
                 except WarehouseError as error:
-                    raise RunError(_reason(reading, task, error)) from error
+                    raise RunError(_reason(fetched, task, error)) from error
         except WarehouseError as error:
             raise RunError(f"Cannot load {task.place}: {error}.") from error
 
-    def _load(self, task: _Task, mode: str, trigger: str, reading: Reading, since: Newest | None) -> Loaded | None:
+    def _load(self, task: _Task, mode: str, trigger: str, fetched: Fetched, since: Newest | None) -> Loaded | None:
         _, stream, _, run, place = task
         slice_rows: int | None = self._context.store.setting(SLICE_SETTING, None)
-        loader, options, readable = (
-            TableLoader(self._context.warehouse),
-            elt_stream_sources.load_options_of(stream),
-            reading.readable,
-        )
+        loader, options = TableLoader(self._context.warehouse), elt_stream_sources.load_options_of(stream)
         with elt_tables.locked(self._context, place):
             if not self._claim(task.job, stream, place):
                 return None
             if mode != OperationMode.FULL:
                 try:
-                    facts = _load_facts(stream, run, reading.size, mode, trigger)
-                    rows = loader.load_new_rows(place, readable, options, facts, since=since)
-                    return Loaded(rows, reading.size, mode, trigger)
+                    facts = _load_facts(stream, run, fetched.size, mode, trigger)
+                    rows = loader.load_new_rows(place, fetched.scan, options, facts, since=since)
+                    return Loaded(rows, fetched.size, mode, trigger)
                 except OutdatedError as error:
                     if stream.protected_from_full_sync:
                         raise RunError(
                             f"{place} needs a full refresh, and is protected from it: {error}."
                             " Set `protected_from_full_sync` to false for one run."
                         ) from error
-                    if not reading.is_whole:
+                    if not fetched.is_whole:
                         raise
                     mode, trigger = OperationMode.FULL, FullSyncTrigger.SCHEMA_CHANGE
-            facts = _load_facts(stream, run, reading.size, mode, trigger)
+            facts = _load_facts(stream, run, fetched.size, mode, trigger)
             if slice_rows is None or stream.loaded:
-                return Loaded(loader.load_all_rows(place, readable, options, facts), reading.size, mode, trigger)
-            return _loaded(loader.load_first_slice(place, readable, slice_rows, options, facts), 0, reading.size)
+                return Loaded(loader.load_all_rows(place, fetched.scan, options, facts), fetched.size, mode, trigger)
+            return _loaded(loader.load_first_slice(place, fetched.scan, slice_rows, options, facts), 0, fetched.size)
 
     def _load_next_slice(self, job: Job, stream: EltStream, run: EltStreamRun, place: Place) -> Loaded | None:
         with elt_tables.locked(self._context, place):
@@ -301,14 +297,14 @@ def _loaded(added: Slice, before: int, size: int) -> Loaded:
     return Loaded(added.rows, size, is_slice=not added.is_last, rows_so_far=0 if added.is_last else before + added.rows)
 
 
-def _reason(reading: Reading, task: _Task, error: WarehouseError) -> str:
+def _reason(fetched: Fetched, task: _Task, error: WarehouseError) -> str:
     place = task.place
     reason = protection.without_values(error) if elt_stream_sources.selection_of(task.stream).protected else str(error)
-    if isinstance(error, ColumnsError | WarehouseStorageError) or not isinstance(reading.readable, Scan):
-        return f"Cannot load {reading.name} into {place}: {reason}."
+    if isinstance(error, ColumnsError | WarehouseStorageError) or not isinstance(fetched.scan, Scan):
+        return f"Cannot load {fetched.name} into {place}: {reason}."
     # The reader sees an unpacked copy; the user knows the declared file.
-    for path in reading.readable.paths:
-        reason = reason.replace(str(path), reading.name)
+    for path in fetched.scan.paths:
+        reason = reason.replace(str(path), fetched.name)
     if isinstance(error, StructureError):
-        return f"Cannot load {reading.name} into {place}: {reason}."
-    return f"Cannot load {reading.name} into {place}: {reason}. Correct the file, or the stream's `options`."
+        return f"Cannot load {fetched.name} into {place}: {reason}."
+    return f"Cannot load {fetched.name} into {place}: {reason}. Correct the file, or the stream's `options`."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors import sources
-from datapipe_local.connectors.sources.base import Need
+from datapipe_local.connectors.sources.base import Fetched, Need
 from datapipe_local.services import connections
 from datapipe_local.storage.records import Json
 from datapipe_local.warehouse import sandbox
@@ -28,28 +28,10 @@ if TYPE_CHECKING:
     from datapipe_local.connectors.sources.base import Source
     from datapipe_local.services.context import Context
     from datapipe_local.storage.records import CustomReport, EltStream, EltSync
-    from datapipe_local.warehouse.loading.readable import Readable
     from datapipe_local.warehouse.loading.types import Typed
 
 #: Key of the custom report ID in the origin of a stream.
 _REPORT = "custom_report_id"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """
-    Fetched data that a run can load.
-
-    :param name: Display name in the source.
-    :param readable: Description of how to read the data.
-    :param size: Bytes received from the source.
-    :param is_whole: True if no row was left out.
-    """
-
-    name: str
-    readable: Readable
-    size: int
-    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -117,7 +99,7 @@ def substreams(context: Context, source: Source, origin: Json) -> tuple[str, ...
 
 
 @contextmanager
-def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterator[Reading]:
+def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterator[Fetched]:
     """
     Fetch the data of an origin for the duration of a ``with`` block.
 
@@ -127,7 +109,7 @@ def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterato
     report = report_of(context, origin)
     if report is None:
         with source_of(context, sync).fetch(origin, context.warehouse.scratch, need) as fetched:
-            yield Reading(fetched.name, fetched.scan, fetched.size, fetched.is_whole)
+            yield fetched
         return
     with tempfile.TemporaryDirectory(dir=context.warehouse.scratch) as folder:
         file = Path(folder) / "result.duckdb"
@@ -138,7 +120,7 @@ def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterato
                 is_protected = any(table.selection.protected for table in tables.values())
                 reason = protection.without_values(error) if is_protected else str(error)
                 raise RunError(f"The query of the custom report {report.name!r} failed: {reason}.") from error
-        yield Reading(f"the custom report {report.name!r}", Stored(file), size)
+        yield Fetched(f"the custom report {report.name!r}", Stored(file), size)
 
 
 def columns(context: Context, sync: EltSync, origin: Json) -> list[Typed]:
@@ -152,9 +134,9 @@ def columns(context: Context, sync: EltSync, origin: Json) -> list[Typed]:
         if report is not None:
             return query_columns(context, sync, report.query)
         with (
-            opened(context, sync, origin, Need(rows=False)) as reading,
+            opened(context, sync, origin, Need(rows=False)) as fetched,
             context.warehouse.cursor() as cursor,
-            relations(cursor, reading.readable) as found,
+            relations(cursor, fetched.scan) as found,
         ):
             return described(cursor, found[0])
     except WarehouseError as error:

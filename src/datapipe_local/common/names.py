@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import chain, count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 #: Largest length of a name (:func:`datapipe_local.services.checks.check_name`).
 LONGEST_NAME = 63
@@ -47,3 +52,9 @@ def numbered(name: str, number: int) -> str:
     """Return a name with a number appended, within the length limit."""
     tail = f"_{number}"
     return f"{name[: LONGEST_NAME - len(tail)].rstrip('_')}{tail}"
+
+
+def free_name(taken: Container[str], wanted: str, *others: str) -> str:
+    """Return the first of the names that is not taken in lower case; if all are taken, the wanted one with a number."""
+    numbers = (numbered(wanted, number) for number in count(2))
+    return next(name for name in chain([wanted, *others], numbers) if name.lower() not in taken)

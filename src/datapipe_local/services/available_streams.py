@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import BadRequestError, RunError
-from datapipe_local.common.names import numbered
+from datapipe_local.common.names import free_name
 from datapipe_local.connectors.sources.base import SourceError
 from datapipe_local.services import elt_stream_sources, elt_streams, elt_syncs
 from datapipe_local.storage.ids import new_id
@@ -16,7 +16,7 @@ from datapipe_local.storage.table import Page, Position
 from datapipe_local.warehouse.loading.substreams import names as substream_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from datapipe_local.services.context import Context
     from datapipe_local.storage.records import EltStream, EltSync
@@ -96,7 +96,7 @@ def available(context: Context, sync_id: str) -> list[Available]:
             taken.add(report.source_stream_name.lower())
     for offer in offers:
         if not any(elt_stream_sources.is_part_of(offer.origin, stream.origin) for stream in streams):
-            name = free_name(offer.name, taken)
+            name = free_name(taken, offer.name)
             found.append(
                 Available(
                     name,
@@ -124,11 +124,6 @@ def page(context: Context, sync_id: str, *, after: str | None, limit: int) -> Pa
     left = [one for one in available(context, sync_id) if last is None or _place(one) > last]
     more = len(left) > limit
     return Page(left[:limit], Position(_LIST, _place(left[limit - 1]), 0).as_cursor() if more else None)
-
-
-def free_name(wanted: str, taken: Collection[str]) -> str:
-    """Return the wanted name, with a numeric suffix if it is taken."""
-    return next(name for name in _candidates(wanted) if name.lower() not in taken)
 
 
 def add(context: Context, sync_id: str, wanted: Sequence[Wanted]) -> list[EltStream]:
@@ -230,11 +225,3 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
 
 def _refused(index: int, name: str, message: str, *, error_code: str | None = None) -> BadRequestError:
     return BadRequestError(f"source_streams.{index}.{name}: {message}", error_code=error_code)
-
-
-def _candidates(wanted: str) -> Iterator[str]:
-    yield wanted
-    number = 2
-    while True:
-        yield numbered(wanted, number)
-        number += 1

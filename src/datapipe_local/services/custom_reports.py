@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportErrorCode
 from datapipe_local.common.errors import BadRequestError, NotFoundError, RunError
-from datapipe_local.common.names import snake_case
+from datapipe_local.common.names import free_name, snake_case
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.connectors.sources.base import SourceError
 from datapipe_local.services import connections, elt_stream_sources, elt_streams, elt_syncs, elt_tables, references
-from datapipe_local.services.available_streams import free_name
 from datapipe_local.services.checks import check_name, check_text
 from datapipe_local.storage.ids import derived_id, new_id
 from datapipe_local.storage.records import CustomReport, EltSync
@@ -218,7 +217,7 @@ def _free_name(context: Context, sync: EltSync, wanted: str, offered: Collection
     taken = {report.source_stream_name.lower() for report in reports}.union(offered)
     taken |= {stream.name.lower() for stream in elt_syncs.streams(context, sync.id)}
     while True:
-        name = free_name(wanted, taken)
+        name = free_name(taken, wanted)
         place = Place(sync.destination_schema_name, name)
         transform = references.transform_at(context, place) or references.transform_among_substreams(context, place)
         if transform is None and not elt_tables.is_beside_a_stream(context, sync.id, place):

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from datapipe_local.common.base_model import Strict
 from datapipe_local.common.errors import RunError
-from datapipe_local.common.names import numbered, snake_case
+from datapipe_local.common.names import free_name, snake_case
 from datapipe_local.connectors.sources import archives, gzipped
 from datapipe_local.connectors.sources.archives import is_archive
 from datapipe_local.connectors.sources.base import Fetched, Need, Offer, SourceError
@@ -116,18 +116,13 @@ class FilesSource:
             kind, origin = self._offered(file)
             if origin is not None:
                 name = snake_case(stem_of(file))
-                wanted = [
-                    name,
-                    *([snake_case(f"{name}_{kind}")] if kind else []),
-                    *(numbered(name, number) for number in range(2, 2 + len(files))),
-                ]
-                offer = next(each for each in wanted if each not in offers) if name else file
+                with_format = [snake_case(f"{name}_{kind}")] if kind else []
+                offer = free_name(offers, name, *with_format) if name else file
                 offers[offer] = Offer(offer, origin, is_selectable=bool(name))
         for folder, pattern in sorted(folders.items()):
             name = snake_case(folder)
             if name:
-                wanted = [name, *(numbered(name, number) for number in range(2, 3 + len(offers)))]
-                offer = next(each for each in wanted if each not in offers)
+                offer = free_name(offers, name)
                 offers[offer] = Offer(offer, {"files": pattern})
         return list(offers.values())
 

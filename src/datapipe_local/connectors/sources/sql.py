@@ -70,7 +70,7 @@ class SqlSource:
         """
         import sqlalchemy as sa
 
-        from datapipe_local.common.names import numbered, snake_case
+        from datapipe_local.common.names import free_name, snake_case
 
         with self._connected() as connection:
             inspector, schema = sa.inspect(connection), self._settings.database_schema
@@ -78,8 +78,7 @@ class SqlSource:
             offers: dict[str, Offer] = {}
             for table in sorted(tables):
                 name = snake_case(table)
-                wanted = [name, *(numbered(name, number) for number in range(2, 2 + len(tables)))]
-                offer = next(each for each in wanted if each not in offers) if name else table
+                offer = free_name(offers, name) if name else table
                 key = inspector.get_pk_constraint(table, schema).get("constrained_columns") or ()
                 offers[offer] = Offer(offer, {"table": table}, is_selectable=bool(name), key=tuple(key))
         return list(offers.values())

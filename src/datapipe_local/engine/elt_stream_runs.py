@@ -135,7 +135,7 @@ class StreamLoader:
                 return None
             stream = elt_streams.get(self._context, job.subject_id)
             sync = elt_syncs.get(self._context, stream.elt_sync_id)
-            run = elt_streams.runs(self._context).get(str(job.run_id))
+            run = self._context.store.elt_stream_runs.existing(str(job.run_id))
         if outcome.is_slice:
             return Loaded(0, 0, is_slice=True, rows_so_far=stream.rows_so_far)
         place = Place(sync.destination_schema_name, stream.name)
@@ -154,7 +154,7 @@ class StreamLoader:
 
     def _finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
         store, now = self._context.store, self._context.clock.now()
-        run = elt_streams.runs(self._context).get(str(job.run_id))
+        run = store.elt_stream_runs.existing(str(job.run_id))
         is_slice = result is not None and result.is_slice
         ended = EltStreamRunStatus.CHUNK_COMPLETED if is_slice else EltStreamRunStatus.COMPLETED
         store.elt_stream_runs.update(

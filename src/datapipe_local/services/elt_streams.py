@@ -6,12 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import active_run_conflicts, elt_stream_options, elt_syncs, jobs, references
+from datapipe_local.services import elt_stream_options, elt_syncs, jobs, references
 from datapipe_local.services.checks import check_cron, check_id, check_name
 from datapipe_local.services.runs import Runs
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import EltStream, EltStreamRun, JobKind, Json
 from datapipe_local.storage.table import Order, Page
+from datapipe_local.warehouse.loading.table_loader import TableLoader, TableShape
 from datapipe_local.warehouse.warehouse import Place
 
 if TYPE_CHECKING:
@@ -47,6 +48,19 @@ def get(context: Context, stream_id: str) -> EltStream:
     return context.store.elt_streams.existing(stream_id)
 
 
+def table_shape(context: Context, stream_id: str) -> TableShape | None:
+    """
+    Return the columns of a stream's table and the rows of its last load.
+
+    :return: None if the stream has no table.
+    :raises NotFoundError: if the stream does not exist.
+    :raises WarehouseError: if the warehouse is closing.
+    """
+    stream = get(context, stream_id)
+    sync = elt_syncs.get(context, stream.elt_sync_id)
+    return TableLoader(context.warehouse).shape(Place(sync.destination_schema_name, stream.name))
+
+
 def page_of_runs(
     context: Context, stream_id: str, *, after: str | None, limit: int, direction: Direction
 ) -> Page[EltStreamRun]:
@@ -72,16 +86,10 @@ def request_run(context: Context, stream_id: str) -> str:
     with context.store.transaction():
         stream = get(context, stream_id)
         _refuse_if_disabled(context, stream)
-        active_run_conflicts.raise_if_run_active(
-            context, JobKind.ELT_STREAM_RUN, stream_id, f"the ELT stream {stream_id!r}"
-        )
+        jobs.raise_if_run_active(context, JobKind.ELT_STREAM_RUN, stream_id, f"the ELT stream {stream_id!r}")
         status_url = runs(context).status_url(stream_id)
-        jobs.add(
-            context,
-            JobKind.ELT_STREAM_RUN,
-            stream_id,
-            later(context.clock.now(), context.scheduling_delay_of(stream_id)),
-        )
+        due_at = later(context.clock.now(), context.scheduling_delay_of(stream_id))
+        jobs.add(context, JobKind.ELT_STREAM_RUN, stream_id, due_at)
     context.wake.set()
     return status_url
 

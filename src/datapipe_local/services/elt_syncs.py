@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LIMIT_SETTING = "syncs_per_connection"
 DEFAULT_LIMIT = 10
 
-
 #: SQL that selects the last finished run of a stream that callers may see.
 _LATEST = "finished_at IS NOT NULL AND {} ORDER BY started_at DESC LIMIT 1"
 
@@ -62,10 +61,7 @@ def enable(context: Context, sync_id: str, *, enabled: bool) -> None:
 
     :raises NotFoundError: if the sync does not exist.
     """
-    with context.store.transaction():
-        get(context, sync_id)
-        context.store.elt_syncs.update(sync_id, enabled=enabled, updated_at=context.clock.now())
-    context.wake.set()
+    _change(context, sync_id, enabled=enabled)
 
 
 def create(
@@ -182,8 +178,9 @@ def _change(context: Context, sync_id: str, **changes: Any) -> EltSync:
     with context.store.transaction():
         get(context, sync_id)
         context.store.elt_syncs.update(sync_id, **changes, updated_at=context.clock.now())
+        changed = get(context, sync_id)
     context.wake.set()
-    return get(context, sync_id)
+    return changed
 
 
 def state(context: Context, sync: EltSync) -> EltSyncState:

@@ -26,13 +26,11 @@ class Integration:
     :param id: ID of the integration.
     :param settings: Settings model of its connections. The title of the model is the display name.
     :param abilities: Purposes that its connections support.
-    :param supports_start_date: True if a sync can skip data from before a date.
     """
 
     id: str
     settings: type[Strict]
     abilities: tuple[IntegrationAbility, ...]
-    supports_start_date: bool = False
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import SourceType
 from airflow_provider_datapipe.api.models.transforms import TransformStatus
 from datapipe_local.common.errors import NotFoundError
+from datapipe_local.services import transforms
 from datapipe_local.warehouse.warehouse import Place
 
 if TYPE_CHECKING:
@@ -76,10 +77,8 @@ def _transform(context: Context, transform_id: str) -> Source | None:
     transform = context.store.transforms.get(transform_id)
     if transform is None or transform.deleted_at is not None:
         return None
-    place = None
-    if transform.object_schema is not None and transform.object_name is not None:
-        place = Place(transform.object_schema, transform.object_name)
     is_published = transform.status == TransformStatus.PUBLISHED
+    place = transforms.place_in_warehouse(transform)
     return Source(SourceType.TRANSFORM, transform_id, transform_id, is_published, place)
 
 

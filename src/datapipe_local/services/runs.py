@@ -47,7 +47,7 @@ class Runs(Generic[R]):
     :param visible: SQL condition for the runs that callers may see.
     """
 
-    def __init__(self, table: Table[R], subject: str, path: str, kind: str, *, visible: str = "TRUE") -> None:
+    def __init__(self, table: Table[R], subject: str, path: str, kind: str, *, visible: str) -> None:
         self._table = table
         self._subject = subject
         self._path = path
@@ -55,19 +55,6 @@ class Runs(Generic[R]):
         self._visible = visible
 
     def get(self, run_id: str) -> R:
-        """
-        Return a run.
-
-        :raises BadRequestError: if the ID is malformed.
-        :raises NotFoundError: if the run does not exist.
-        """
-        RunId.parse(run_id)
-        run = self._table.get(run_id)
-        if run is None:
-            raise NotFoundError(self._kind, run_id)
-        return run
-
-    def shown(self, run_id: str) -> R:
         """
         Return a run that callers may see.
 

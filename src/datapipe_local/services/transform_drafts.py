@@ -1,10 +1,11 @@
-"""Creation and update of transforms."""
+"""Creation and update of transforms, one by one and in bulk."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, TransformStatus
+from datapipe_local.common.errors import BadRequestError
 from datapipe_local.services import orchestrations, templates, transform_publication, transform_triggers, transforms
 from datapipe_local.services.checks import check_id, check_text
 from datapipe_local.services.version_control import refuse_if_managed
@@ -13,6 +14,20 @@ from datapipe_local.storage.records import Transform, TransformVersion
 
 if TYPE_CHECKING:
     from datapipe_local.services.context import Context
+
+
+class BulkResult(NamedTuple):
+    """
+    Result of one item of a bulk request.
+
+    :param name: Name of the transform.
+    :param transform_id: ID, if the transform was created.
+    :param error: Error message, if it was not.
+    """
+
+    name: str
+    transform_id: str | None = None
+    error: str | None = None
 
 
 def create(
@@ -60,6 +75,20 @@ def create(
             transform = transform_triggers.schedule(context, transform.id, cron_expression)
     context.wake.set()
     return transform
+
+
+def create_one(context: Context, fields: dict[str, Any]) -> BulkResult:
+    """
+    Create one transform of a bulk request. A refusal does not affect the others.
+
+    :param context: Service context.
+    :param fields: Arguments of :func:`create`.
+    """
+    name = str(fields["name"])
+    try:
+        return BulkResult(name, create(context, **fields).id)
+    except BadRequestError as error:
+        return BulkResult(name, error=error.message)
 
 
 def update(context: Context, transform_id: str, changes: dict[str, Any], *, publish: bool = False) -> Transform:

@@ -34,7 +34,7 @@ class Store:
         self.orchestration_items = Table(database, "orchestration_items", records.OrchestrationItem)
         self.elt_syncs = Table(database, "elt_syncs", records.EltSync, "ELT sync")
         self.elt_streams = Table(database, "elt_streams", records.EltStream, "ELT stream")
-        self.elt_stream_runs = Table(database, "elt_stream_runs", records.EltStreamRun)
+        self.elt_stream_runs = Table(database, "elt_stream_runs", records.EltStreamRun, "ELT stream run")
         self.custom_reports = Table(database, "custom_reports", records.CustomReport)
         self.transforms = Table(database, "transforms", records.Transform)
         self.transform_versions = Table(database, "transform_versions", records.TransformVersion)

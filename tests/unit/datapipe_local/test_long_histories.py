@@ -131,7 +131,7 @@ REQUESTS: dict[str, Callable[[Context, int], Any]] = {
     "stream runs, oldest": lambda c, _: stream_runs(c, None, "asc"),
     "stream runs, from the middle back": lambda c, n: stream_runs(c, middle(n)),
     "status URL": lambda c, n: stream_runs(c, middle(n), "asc", limit=1),
-    "a stream run": lambda c, n: elt_streams.runs(c).shown(middle(n)),
+    "a stream run": lambda c, n: elt_streams.runs(c).get(middle(n)),
     "reverse runs, newest": lambda c, _: reverse_etl_syncs.page_of_runs(
         c, "out", after=None, limit=10, direction="desc"
     ),

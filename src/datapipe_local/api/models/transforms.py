@@ -22,7 +22,7 @@ from datapipe_local.services import transforms as services
 if TYPE_CHECKING:
     from datapipe_local.services.context import Context
     from datapipe_local.services.references import Catalog, Reference
-    from datapipe_local.services.transform_bulk import Result
+    from datapipe_local.services.transform_drafts import BulkResult
     from datapipe_local.storage import records
 
 _MOST_IN_BULK = 50
@@ -196,7 +196,7 @@ def version(catalog: Catalog, owner: records.Transform, record: records.Transfor
     )
 
 
-def bulk_result(result: Result) -> Json:
+def bulk_result(result: BulkResult) -> Json:
     """Return ``TransformBulkResultItemDto``."""
     return serialized(TransformBulkResultItemDto, result, success=result.error is None, id=result.transform_id)
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from datapipe_local.api.routes.common import CurrentContext
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import elt_stream_columns
+from datapipe_local.services import elt_streams
 from datapipe_local.warehouse.warehouse import WarehouseError
 
 router = APIRouter(include_in_schema=False)
@@ -17,7 +17,7 @@ router = APIRouter(include_in_schema=False)
 def columns(context: CurrentContext, stream_id: str) -> dict[str, Any]:
     """Return names and types of columns, and the row count of the last load. Contains no values."""
     try:
-        shape = elt_stream_columns.shape(context, stream_id)
+        shape = elt_streams.table_shape(context, stream_id)
     except WarehouseError as error:
         raise BadRequestError(f"The columns cannot be read: {error}") from error
     if shape is None:

@@ -118,4 +118,4 @@ def list_runs(
 @router.get("/elt_stream_runs/{run_id}", **answering(EltStreamRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
     """Return a run of a stream."""
-    return unvalidated_json(serialized(EltStreamRunDto, elt_streams.runs(context).shown(run_id)))
+    return unvalidated_json(serialized(EltStreamRunDto, elt_streams.runs(context).get(run_id)))

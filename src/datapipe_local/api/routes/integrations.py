@@ -22,4 +22,5 @@ def list_integrations(
     ability: Annotated[IntegrationAbility, Query()] = IntegrationAbility.ELT_SOURCE,
 ) -> dict[str, Any]:
     """List the integrations with an ability."""
-    return envelope(integrations.page(ability, after=starting_after, limit=limit), partial(serialized, IntegrationDto))
+    page = integrations.page(ability, after=starting_after, limit=limit)
+    return envelope(page, partial(serialized, IntegrationDto, supports_start_date=False))

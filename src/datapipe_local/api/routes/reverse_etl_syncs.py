@@ -155,7 +155,7 @@ def list_runs(
 @router.get("/reverse_etl_sync_runs/{run_id}", **answering(ReverseEtlSyncRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
     """Return a run of a sync."""
-    return unvalidated_json(serialized(ReverseEtlSyncRunDto, reverse_etl_syncs.runs(context).shown(run_id)))
+    return unvalidated_json(serialized(ReverseEtlSyncRunDto, reverse_etl_syncs.runs(context).get(run_id)))
 
 
 @router.get("/reverse_etl_failed_records", **answering(ListDto[ReverseEtlSyncRecordErrorDto], 404))

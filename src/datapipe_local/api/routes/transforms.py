@@ -27,7 +27,6 @@ from datapipe_local.api.routes.common import DEFAULT_LIMIT, After, CurrentContex
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.common.errors import NotFoundError
 from datapipe_local.services import (
-    transform_bulk,
     transform_drafts,
     transform_publication,
     transform_removal,
@@ -78,7 +77,7 @@ async def create_many(context: CurrentContext, body: TransformBulkRequest) -> di
     results, deadline = [], _deadline()
     for wanted in body.transforms:
         fields = {"publish": wanted.publish, **wanted.model_dump(**_GIVEN)}
-        result = await run_in_threadpool(transform_bulk.create_one, context, fields)
+        result = await run_in_threadpool(transform_drafts.create_one, context, fields)
         if wanted.wait_for_completion and result.transform_id is not None:
             await _completion(context, result.transform_id, deadline)
         results.append(models.bulk_result(result))

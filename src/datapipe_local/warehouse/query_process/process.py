@@ -60,11 +60,6 @@ class QueryProcess:
         )
         self._started = False
 
-    @property
-    def pid(self) -> int:
-        """The process ID."""
-        return self._process.pid
-
     def run(self, request: dict[str, Any], seconds: float | None) -> Any:
         """
         Run a query.

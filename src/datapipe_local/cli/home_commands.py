@@ -150,14 +150,7 @@ def preview(home: Home, sql: str, *, seconds: float) -> Preview:
         with _opened(home) as context:
             try:
                 templates.check("sql_template", sql)
-                return previews.preview(
-                    context.warehouse,
-                    Catalog(context).resolve(sql),
-                    seconds=seconds,
-                    most_rows=previews.MOST_ROWS,
-                    most_characters=previews.MOST_CHARACTERS,
-                    with_total=True,
-                )
+                return previews.preview(context.warehouse, Catalog(context).resolve(sql), seconds=seconds)
             except ServiceError as error:
                 raise SetupError(error.message) from error
             except WarehouseError as error:

@@ -121,7 +121,7 @@ class Materializer:
 
     def _discard(self, table: Unfinished | None) -> None:
         if table is not None:
-            self._context.warehouse.discard(table)
+            self._context.warehouse.drop(table.built)
 
     def _build(self, transform: Transform) -> Unfinished:
         query = transform_publication.published_query(self._context, transform)

@@ -41,14 +41,7 @@ class QueryPreviewer:
         stop.check()
         query = query_previews.get(self._context, job.subject_id).dw_sql
         try:
-            return previews.preview(
-                self._context.warehouse,
-                query,
-                seconds=self._seconds,
-                most_rows=previews.MOST_ROWS,
-                most_characters=previews.MOST_CHARACTERS,
-                with_total=True,
-            )
+            return previews.preview(self._context.warehouse, query, seconds=self._seconds)
         except WarehouseError as error:
             raise RunError(str(error)) from error
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Default time limit of a query preview.
 SECONDS = 30.0
-#: Limits of the result of a query preview.
+#: Default limits of the result.
 MOST_ROWS = 1_000
 MOST_CHARACTERS = 5_000_000
 
@@ -42,7 +42,13 @@ class Preview(NamedTuple):
 
 
 def preview(
-    warehouse: Warehouse, query: str, *, seconds: float, most_rows: int, most_characters: int, with_total: bool
+    warehouse: Warehouse,
+    query: str,
+    *,
+    seconds: float,
+    most_rows: int = MOST_ROWS,
+    most_characters: int = MOST_CHARACTERS,
+    with_total: bool = True,
 ) -> Preview:
     """
     Return the first rows of a query.

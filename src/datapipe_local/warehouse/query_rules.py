@@ -8,6 +8,7 @@ query.
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -87,11 +88,17 @@ def system_views() -> frozenset[str]:
     return frozenset(name for (name,) in found)
 
 
+def syntax_tree(connection: duckdb.DuckDBPyConnection, query: str) -> Any:
+    """Return the syntax tree of a query from DuckDB's parser. Its ``error`` is true if the query cannot be parsed."""
+    row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
+    return json.loads(row[0]) if row else {}
+
+
 def reading(tree: Any, system_views: Collection[str]) -> Reading:
     """
     Return the tables that a query reads, or the reason to refuse it.
 
-    :param tree: The output of ``json_serialize_sql``.
+    :param tree: The result of :func:`syntax_tree`.
     :param system_views: The names that :func:`system_views` returns.
     """
     tables = set()

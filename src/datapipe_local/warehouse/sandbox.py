@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,8 +49,7 @@ def tables_named(query: str) -> set[str]:
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise WarehouseError("The query must be a single SELECT")
         # DuckDB's `get_table_names` refuses queries whose tables do not exist.
-        row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
-        tree = json.loads(row[0]) if row else {}
+        tree = query_rules.syntax_tree(connection, query)
         if tree.get("error"):
             raise WarehouseError(f"The query cannot be read: {tree.get('error_message')}")
         obstacle, named = query_rules.reading(tree, query_rules.system_views())

@@ -94,6 +94,10 @@ class Scan:
         """Return the name of a file for messages."""
         return dict(zip(self.paths, self.names, strict=False)).get(path, str(path))
 
+    def prefix_of(self, path: Path) -> str:
+        """Return the name of a file as the beginning of a message; empty if it is the only file."""
+        return f"{self.name_of(path)}: " if len(self.paths) > 1 else ""
+
     def stamped(self) -> Scan:
         """Return a copy with the present identity and size of the files."""
         return replace(self, stamps=tuple(map(_stamp, self.paths)))
@@ -286,10 +290,6 @@ class Warehouse(Statements):
         with self.cursor() as cursor, transaction(cursor):
             drop(cursor, place)
 
-    def discard(self, unfinished: Unfinished) -> None:
-        """Remove a built table that is not needed."""
-        self.drop(unfinished.built)
-
     def discard_all_unfinished(self) -> None:
         """Remove the unfinished tables that a killed process has left."""
         with self.cursor() as cursor:
@@ -315,9 +315,8 @@ class Warehouse(Statements):
             statements = cursor.extract_statements(query)
             if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
                 raise WarehouseError("The SQL must be a single SELECT.")
-            row = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
             try:
-                tree = json.loads(row[0] if row else "{}")
+                tree = query_rules.syntax_tree(cursor, query)
             except RecursionError:
                 raise WarehouseError("The SQL is nested too deeply.") from None
             if tree.get("error") is not False:

@@ -36,7 +36,7 @@ def test_a_view_and_a_table_replace_each_other(warehouse: Warehouse) -> None:
 
 def test_unfinished_tables_are_discarded(warehouse: Warehouse) -> None:
     first, second = (warehouse.build(HERE, "SELECT 2 AS x", number) for number in (1, 2))
-    warehouse.discard(first)
+    warehouse.drop(first.built)
     warehouse.discard_all_unfinished()
     for unfinished in (first, second):
         with pytest.raises(WarehouseError, match="does not exist"):

@@ -91,7 +91,7 @@ def explain_value(error: duckdb.Error, readable: object) -> str | None:
             *arguments, nulls_of(readable), value=value[2], column=column[1] if column else None
         )
         if found is not None:
-            place = f"{_prefix(readable, path)}line {found[0]} has a value in column {found[1][:100]!r}"
+            place = f"{readable.prefix_of(path)}line {found[0]} has a value in column {found[1][:100]!r}"
             break
     return f"{place} that does not fit the first rows: raise or remove the option `sample_size`, or set `types`"
 
@@ -130,20 +130,15 @@ def _explain_encoding(message: str, scan: Scan) -> str:
         found = csv_encoding.unreadable(path, encoding_of(scan))
         if found.line is not None or file or len(scan.paths) == 1:
             place = "the file" if found.line is None else f"line {found.line}"
-            return f"{_prefix(scan, path)}{place} {found.reason}"
+            return f"{scan.prefix_of(path)}{place} {found.reason}"
     return "a file has another encoding than the option `encoding`: save it as UTF-8"
-
-
-def _prefix(scan: Scan, path: Path) -> str:
-    """Return the name of a file as a prefix for a line; empty if it is the only file."""
-    return f"{scan.name_of(path)}: " if len(scan.paths) > 1 else ""
 
 
 def _place(message: str, scan: Scan) -> str:
     """Return the file and the line of an error of DuckDB."""
     file, line = _FILE.search(message), _LINE.search(message)
     path = Path(file[1]) if file else None
-    name = _prefix(scan, path) if path else ""
+    name = scan.prefix_of(path) if path else ""
     if "state machine" in message:
         # The search is bytewise.
         quote = str(scan.options.get("quote", '"'))

@@ -163,12 +163,11 @@ def _check_width(cursor: duckdb.DuckDBPyConnection, scan: Scan, path: Path, dial
     wider = _scan(scan, [_File(path, dialect)], columns, ignore_errors=True)
     if not number(cursor.execute(f"SELECT count(*) FROM {wider}")):  # noqa: S608 - quoted names
         return
-    place = f"{scan.name_of(path)}: " if len(scan.paths) > 1 else ""
     found = csv_lines.first_other_width(path, dialect, encoding_of(scan), comment_of(scan))
     line, fields = (f"line {found.line}", str(found.fields)) if found else ("a line", "more")
     raise StructureError(
-        f"{place}{line} has {fields} fields instead of {len(dialect.names)}: remove the delimiters at its end,"
-        " or set the option `null_padding`"
+        f"{scan.prefix_of(path)}{line} has {fields} fields instead of {len(dialect.names)}: remove the delimiters at"
+        " its end, or set the option `null_padding`"
     )
 
 
@@ -217,8 +216,7 @@ def dialect_of(scan: Scan, path: Path) -> CsvDialect:
         text, is_whole = _beginning(path, scan.options.get("encoding"))
         return detect(text, scan.options, is_whole=is_whole)
     except DialectError as error:
-        name = f"{scan.name_of(path)}: " if len(scan.paths) > 1 else ""
-        raise StructureError(f"{name}line {error.line}: {error}") from error
+        raise StructureError(f"{scan.prefix_of(path)}line {error.line}: {error}") from error
     except (OSError, EOFError) as error:
         raise WarehouseError(f"{path} cannot be read: {error}") from error
 

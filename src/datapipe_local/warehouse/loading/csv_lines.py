@@ -110,11 +110,8 @@ def first_other_width(path: Path, dialect: CsvDialect, encoding: str, comment: s
     :param encoding: Its encoding.
     :param comment: The character that starts a comment.
     """
-    width = len(dialect.names)
-    for found in _records(path, dialect, encoding, comment, strict=False):
-        if found.fields != width:
-            return found
-    return None
+    records = _records(path, dialect, encoding, comment, strict=False)
+    return next((record for record in records if record.fields != len(dialect.names)), None)
 
 
 def first_of_width(path: Path, dialect: CsvDialect, encoding: str, comment: str | None, width: int) -> Malformed | None:
@@ -123,18 +120,14 @@ def first_of_width(path: Path, dialect: CsvDialect, encoding: str, comment: str 
 
     :param width: The number of fields.
     """
-    for found in _records(path, dialect, encoding, comment, strict=False):
-        if found.fields == width:
-            return found
-    return None
+    records = _records(path, dialect, encoding, comment, strict=False)
+    return next((record for record in records if record.fields == width), None)
 
 
 def first_wrong_quote(path: Path, dialect: CsvDialect, encoding: str, comment: str | None) -> Malformed | None:
     """Return the first record with malformed quotes; None if there is none. See :func:`first_other_width`."""
-    for found in _records(path, dialect, encoding, comment, strict=True):
-        if found.fields is None:
-            return found
-    return None
+    records = _records(path, dialect, encoding, comment, strict=True)
+    return next((record for record in records if record.fields is None), None)
 
 
 def first_with_value(

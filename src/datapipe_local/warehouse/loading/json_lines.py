@@ -16,7 +16,7 @@ from airflow_provider_datapipe.api.models.formats import strict_json
 from datapipe_local.warehouse.loading.relations import Relations
 from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.types import Typed, described
-from datapipe_local.warehouse.warehouse import literal, quoted
+from datapipe_local.warehouse.warehouse import NESTED, literal, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 NO_FIELDS = "json"
 #: Options that make each field of a row a column, regardless of the number of fields and of their frequency.
 _BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
-_NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
 #: Types to which DuckDB converts other values (true, 2.5, "7") without an error.
 _CONVERTING = frozenset({"BIGINT", "BOOLEAN", "DOUBLE", "HUGEINT"})
 #: DuckDB's default limit of the line length.
@@ -151,7 +150,7 @@ def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[
                 _check_each_line(scan, only_null=True)
             return relations
         found = described(cursor, relations[0])
-        if len(relations) > 1 and any(_NESTED.match(kind) for _, kind in found):
+        if len(relations) > 1 and any(NESTED.match(kind) for _, kind in found):
             relations = relations[1:]
             found = described(cursor, relations[0])
         if not is_pushed(scan):
@@ -264,14 +263,14 @@ def _change(kind: str) -> str | None:
         return "text NOT IN ('true', 'false')"
     if kind == '"NULL"':
         return "text IS NOT NULL"
-    if _NESTED.match(kind):
+    if NESTED.match(kind):
         return f"regexp_matches(text, {literal(_LONG)}) OR regexp_matches(text, {literal(_NOT_JSON)})"
     return None
 
 
 def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> str | None:
     """Return a relation that keeps all digits; None if the types of the whole file keep them."""
-    checked = [column for column in columns if column.type == "DOUBLE" or _NESTED.match(column.type)]
+    checked = [column for column in columns if column.type == "DOUBLE" or NESTED.match(column.type)]
     if not checked:
         return None
     rows = cursor.execute(
@@ -315,7 +314,7 @@ def _ambiguous_dates(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: lis
         f" WHERE regexp_matches(text, {literal(_SHORT_DATE)})"
     ).fetchall()
     found = [dated[position] for (position,) in rows]
-    return {name: "JSON" if _NESTED.match(kind) else "VARCHAR" for name, kind in found}
+    return {name: "JSON" if NESTED.match(kind) else "VARCHAR" for name, kind in found}
 
 
 def _unnested(scan: Scan, columns: list[Typed], chosen: list[Typed]) -> str:

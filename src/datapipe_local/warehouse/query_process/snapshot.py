@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from datapipe_local.warehouse import query_shape
+from datapipe_local.warehouse.query_rules import syntax_tree
 from datapipe_local.warehouse.warehouse import Place, literal, number, quoted
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _attached(cursor: duckdb.DuckDBPyConnection, file: Path) -> Iterator[str]:
 
 
 def _filled(cursor: duckdb.DuckDBPyConnection, query: str, copy: str, most_rows: int) -> Snapshot:
-    tree = _tree(cursor, query)
+    tree = syntax_tree(cursor, query)
     named = _Named(trees=[tree])
     seen: set[Place] = set()
     for place in query_shape.tables(tree):
@@ -121,21 +121,24 @@ def _collect(cursor: duckdb.DuckDBPyConnection, place: Place, named: _Named, see
         [*place],
     ).fetchone()
     # Other names are defined in WITH, or DuckDB refuses them.
-    if found is None or Place(*found[:2]) in seen:
+    if found is None:
         return
-    seen.add(Place(*found[:2]))
-    sql = found[2]
+    schema, name, sql = found
+    here = Place(schema, name)
+    if here in seen:
+        return
+    seen.add(here)
     if sql is None:
-        named.tables.append(Place(*found[:2]))
+        named.tables.append(here)
         return
     statement = _VIEW.match(sql)
-    tree = _tree(cursor, sql[statement.end() :]) if statement else None
+    tree = syntax_tree(cursor, sql[statement.end() :]) if statement else None
     if tree is not None:
         named.trees.append(tree)
         for inner in query_shape.tables(tree):
             _collect(cursor, Place(*inner), named, seen)
     # After the tables and views that it reads.
-    named.views[Place(*found[:2])] = sql
+    named.views[here] = sql
 
 
 def _copy(
@@ -152,8 +155,3 @@ def _copy(
     names = ", ".join(quoted(name) for name, _ in columns)
     cursor.execute(f"CREATE TABLE {copy}.{place.sql} ({declared})")
     cursor.execute(f"INSERT INTO {copy}.{place.sql} SELECT {names} FROM {place.sql} {limit}")  # noqa: S608 - quoted names
-
-
-def _tree(cursor: duckdb.DuckDBPyConnection, query: str) -> Any:
-    row = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
-    return json.loads(row[0]) if row else {}

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from airflow_provider_datapipe.api.models import elt_streams
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
-from datapipe_local.api.models.common import Count, Json, Moment, dto, present
+from datapipe_local.api.models.common import Count, Json, Moment, dto, serialized
 
 if TYPE_CHECKING:
     from datapipe_local.storage import records
@@ -61,20 +61,5 @@ class EltStreamRunDto(TypedDict):
 
 def elt_stream(record: records.EltStream, *, newer: bool) -> Json:
     """Return ``EltStreamDto``. With ``newer`` it includes the stream's own schedule, which can be null."""
-    body = present(
-        {
-            "id": record.id,
-            "elt_sync_id": record.elt_sync_id,
-            "name": record.name,
-            "incremental_primary_key_name": record.incremental_primary_key_name,
-            "incremental_pointer_id": record.incremental_pointer_id,
-            "full_sync_at_midnight": record.full_sync_at_midnight,
-            "full_sync_always": record.full_sync_always,
-            "protected_from_full_sync": record.protected_from_full_sync,
-            "excluded_substreams": record.excluded_substreams,
-            "enabled_history_table": record.enabled_history_table,
-            "created_at": record.created_at,
-            "updated_at": record.updated_at,
-        }
-    )
+    body = serialized(EltStreamDto, record, sync_interval=None)
     return body | {"sync_interval": record.sync_interval} if newer else body

@@ -149,28 +149,24 @@ class EltSyncAddSourceStreamsResponseDto(TypedDict):
 
 def elt_sync(context: Context, record: records.EltSync, *, with_streams: bool = False) -> Json:
     """Return ``EltSyncDto``."""
-    body = {
-        "id": record.id,
-        "account_id": _ACCOUNT_ID,
-        "source_connection_id": record.connection_id,
-        "source_integration_id": connections.get(context, record.connection_id).integration_id,
-        "destination_connection_id": WAREHOUSE_CONNECTION_ID,
-        "destination_integration_id": WAREHOUSE_INTEGRATION_ID,
-        "destination_schema_name": record.destination_schema_name,
-        "enabled": record.enabled,
-        "status": services.state(context, record),
-        # The interface omits it while the sync is attached to an orchestration.
-        "sync_interval": None if record.orchestration_workflow_id else record.sync_interval,
-        "orchestration_workflow_id": record.orchestration_workflow_id,
-        "start_date": record.start_date,
-        "config": record.settings or None,
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-    }
+    streams: list[Json] | None = None
     if with_streams:
         newer = context.shows_newer_fields
-        body["source_streams"] = [elt_stream(each, newer=newer) for each in services.streams(context, record.id)]
-    return present(body)
+        streams = [elt_stream(each, newer=newer) for each in services.streams(context, record.id)]
+    return serialized(
+        EltSyncDto,
+        record,
+        account_id=_ACCOUNT_ID,
+        source_connection_id=record.connection_id,
+        source_integration_id=connections.get(context, record.connection_id).integration_id,
+        destination_connection_id=WAREHOUSE_CONNECTION_ID,
+        destination_integration_id=WAREHOUSE_INTEGRATION_ID,
+        status=services.state(context, record),
+        # The interface omits it while the sync is attached to an orchestration.
+        sync_interval=None if record.orchestration_workflow_id else record.sync_interval,
+        config=record.settings or None,
+        source_streams=streams,
+    )
 
 
 def available_stream(one: Available) -> Json:

@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.models.reverse_etl_syncs import (
     ReverseEtlSyncRunStatus,
     SourceType,
 )
-from datapipe_local.api.models.common import AnyObject, Count, Json, Moment, dto, present
+from datapipe_local.api.models.common import AnyObject, Count, Json, Moment, dto, serialized
 from datapipe_local.api.models.fields import OMISSIBLE, SettingsObject
 from datapipe_local.services import connections
 
@@ -197,25 +197,13 @@ class SyncSettingsSchemaDto(_Schema):
 
 def reverse_etl_sync(context: Context, record: records.ReverseEtlSync, *, with_settings: bool = False) -> Json:
     """Return ``ReverseEtlSyncDto``, or ``ReverseEtlSyncWithSettingsDto`` if ``with_settings`` is set."""
-    destination = connections.get(context, record.destination_connection_id)
-    return present(
-        {
-            "id": record.id,
-            "enabled": record.enabled,
-            "source_type": record.source_type,
-            "source_id": record.source_id,
-            "transform_id": record.source_id if record.source_type == SourceType.TRANSFORM else None,
-            "destination_connection_id": record.destination_connection_id,
-            "destination_integration_id": destination.integration_id,
-            "object_type_id": record.object_type_id,
-            # The interface omits it while the sync is attached to an orchestration.
-            "sync_interval": None if record.orchestration_workflow_id else record.sync_interval,
-            "orchestration_workflow_id": record.orchestration_workflow_id,
-            "operation": record.operation,
-            "settings": record.settings if with_settings else None,
-            "created_at": record.created_at,
-            "updated_at": record.updated_at,
-        }
+    return serialized(
+        ReverseEtlSyncWithSettingsDto if with_settings else ReverseEtlSyncDto,
+        record,
+        transform_id=record.source_id if record.source_type == SourceType.TRANSFORM else None,
+        destination_integration_id=connections.get(context, record.destination_connection_id).integration_id,
+        # The interface omits it while the sync is attached to an orchestration.
+        sync_interval=None if record.orchestration_workflow_id else record.sync_interval,
     )
 
 

@@ -14,7 +14,6 @@ from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.common.base_model import Strict
 from datapipe_local.common.errors import NotFoundError, ServiceError
 from datapipe_local.common.names import snake_case
-from datapipe_local.connectors.destinations import DESTINATIONS
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.seed.document import GivenDocument
 from datapipe_local.seed.models import Seed
@@ -24,6 +23,7 @@ from datapipe_local.services import (
     elt_stream_sources,
     elt_streams,
     elt_syncs,
+    integrations,
     orchestrations,
     reverse_etl_definitions,
     transform_drafts,
@@ -32,7 +32,6 @@ from datapipe_local.services import (
     transform_triggers,
     version_control,
 )
-from datapipe_local.services.context import OLDER_DESCRIPTION
 from datapipe_local.storage.ids import derived_id
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ M = TypeVar("M", bound=BaseModel)
 
 #: Setting with a folder: relative to the seed file, so that a project can be moved.
 _FOLDER = "path"
-
-
 _SEEDS = "seeds"
 
 
@@ -110,14 +107,10 @@ class Seeding:
         :raises SetupError: the seed is invalid.
         """
         store, seed = self._context.store, self._seed
-        if seed.runs is not None:
-            for name, value in seed.runs.model_dump().items():
-                store.set(name, value)
-        if seed.limits is not None:
-            for name, value in seed.limits.model_dump().items():
-                store.set(name, value)
-        if seed.responses is not None:
-            store.set(OLDER_DESCRIPTION, seed.responses.older_description)
+        for settings in (seed.runs, seed.limits, seed.responses):
+            if settings is not None:
+                for name, value in settings.model_dump().items():
+                    store.set(name, value)
         if seed.transforms_managed_by_version_control is not None:
             store.set(version_control.SETTING, seed.transforms_managed_by_version_control)
         for index, connection in enumerate(seed.connections):
@@ -142,13 +135,13 @@ class Seeding:
         store.set(_SEEDS, seeds)
 
     def _connection(self, entry: models.Connection, location: Location) -> None:
-        kinds: dict[str, type[Strict]] = {name: kind.settings for name, kind in SOURCES.items()} | DESTINATIONS
-        kind = kinds.get(entry.integration_id)
-        if kind is None:
+        known = integrations.known()
+        if entry.integration_id not in known:
             raise self._document.error(
-                (*location, "integration_id"), f"{entry.integration_id!r} is not one of {', '.join(sorted(kinds))}"
+                (*location, "integration_id"), f"{entry.integration_id!r} is not one of {', '.join(known)}"
             )
-        settings = self._validated(kind, entry.settings, (*location, "settings")).model_dump(exclude_none=True)
+        model = known[entry.integration_id].settings
+        settings = self._validated(model, entry.settings, (*location, "settings")).model_dump(exclude_none=True)
         if _FOLDER in settings:
             folder = Path(settings[_FOLDER]).expanduser()
             settings[_FOLDER] = str(self._document.folder / folder)

@@ -10,15 +10,16 @@ import yaml
 
 from airflow_provider_datapipe.api.models.formats.yaml_reader import escape_variables
 from airflow_provider_datapipe.api.models.transforms import Materialization
-from datapipe_local.seed.models import EltSync, Limits, Responses, RunSettings, Seed, SourceStream
+from datapipe_local.seed import models
 from datapipe_local.services import integrations, reverse_etl_sources, version_control
 from datapipe_local.services.settings_schema import settings_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from datapipe_local.common.base_model import Strict
     from datapipe_local.services.context import Context
-    from datapipe_local.storage.records import Connection, Json, ReverseEtlSync, Transform
+    from datapipe_local.storage.records import Connection, Json, Transform
     from datapipe_local.storage.store import Store
 
 _REFERENCE = "{{"
@@ -54,21 +55,22 @@ def export(context: Context) -> Exported:
         all_reverse_etl_syncs = store.reverse_etl_syncs.all("ORDER BY seq")
         reverse_etl_syncs = [sync for sync in all_reverse_etl_syncs if reverse_etl_sources.of(context, sync).owner_id]
         content = {
-            "runs": _settings(store, RunSettings),
-            "limits": _settings(store, Limits),
-            "responses": _settings(store, Responses),
+            "runs": _settings(store, models.RunSettings),
+            "limits": _settings(store, models.Limits),
+            "responses": _settings(store, models.Responses),
             "transforms_managed_by_version_control": store.setting(version_control.SETTING, default=None),
             "connections": [_connection(record, secrets) for record in store.connections.all("ORDER BY seq")],
-            "orchestrations": [
-                {"id": one.id, "name": one.name, "cron_schedule": one.cron_schedule}
-                for one in store.orchestrations.all("ORDER BY seq")
-            ],
+            "orchestrations": [_fields(models.Orchestration, one) for one in store.orchestrations.all("ORDER BY seq")],
             "elt_syncs": list(_elt_syncs(store)),
-            "custom_reports": list(_custom_reports(store)),
+            "custom_reports": [
+                # The stream of a report is among the streams of its sync, with its options.
+                _fields(models.CustomReport, one, add_as_source_stream=False)
+                for one in store.custom_reports.all("ORDER BY seq")
+            ],
             "transforms": [entry for _, entry in transforms],
-            "reverse_etl_syncs": [_reverse_etl_sync(sync) for sync in reverse_etl_syncs],
+            "reverse_etl_syncs": [_fields(models.ReverseEtlSync, sync) for sync in reverse_etl_syncs],
         }
-    seed = Seed.model_validate({name: value for name, value in content.items() if value})
+    seed = models.Seed.model_validate({name: value for name, value in content.items() if value})
     # Omit default values.
     shown = secrets.shown(escape_variables(seed.model_dump(mode="json", exclude_defaults=True)))
     text = _as_yaml(shown)
@@ -142,49 +144,33 @@ def _is_secret(value: str, schema: Json) -> bool:
     return parts is not None and bool("@" in parts.netloc or parts.query)
 
 
-def _settings(store: Store, model: type[RunSettings | Limits | Responses]) -> Json:
+def _settings(store: Store, model: type[Strict]) -> Json:
     settings = {name: store.setting(name, default=None) for name in model.model_fields}
     return {name: value for name, value in settings.items() if value is not None}
 
 
+def _fields(model: type[Strict], record: object, **computed: Any) -> Json:
+    """Return the entry of a record: the fields of a model, as computed or as the attributes of the record."""
+    return {name: computed[name] if name in computed else getattr(record, name) for name in model.model_fields}
+
+
 def _connection(record: Connection, secrets: _Secrets) -> Json:
     schema = settings_schema(integrations.get(record.integration_id).settings)
-    return {
-        "id": record.id,
-        "integration_id": record.integration_id,
-        "label": record.label,
-        "settings": secrets.hide(record.settings, schema, f"CONNECTION_{record.id}"),
-    }
+    settings = secrets.hide(record.settings, schema, f"CONNECTION_{record.id}")
+    return _fields(models.Connection, record, settings=settings)
 
 
 def _elt_syncs(store: Store) -> Iterator[Json]:
-    own = EltSync.model_fields.keys() - {"start_date", "elt_settings", "source_streams"}
-    stream_fields = SourceStream.model_fields.keys() - {"custom_report_id"}
     for sync in store.elt_syncs.all("ORDER BY seq"):
         streams = store.elt_streams.all("WHERE elt_sync_id = ? ORDER BY seq", sync.id)
-        yield {
-            **{name: getattr(sync, name) for name in own},
-            "start_date": None if sync.start_date is None else sync.start_date[:10],
-            "elt_settings": sync.settings,
-            "source_streams": [
-                # The origin contains the fields of the source, or the ID of the custom report.
-                {name: getattr(stream, name) for name in stream_fields} | stream.origin
-                for stream in streams
-            ],
-        }
-
-
-def _custom_reports(store: Store) -> Iterator[Json]:
-    for report in store.custom_reports.all("ORDER BY seq"):
-        yield {
-            "id": report.id,
-            "elt_sync_id": report.elt_sync_id,
-            "name": report.name,
-            "query": report.query,
-            "source_stream_name": report.source_stream_name,
-            # The stream of a report is among the streams of its sync, with its options.
-            "add_as_source_stream": False,
-        }
+        yield _fields(
+            models.EltSync,
+            sync,
+            start_date=None if sync.start_date is None else sync.start_date[:10],
+            elt_settings=sync.settings,
+            # The origin contains the fields of the source, or the ID of the custom report.
+            source_streams=[_fields(models.SourceStream, one, custom_report_id=None) | one.origin for one in streams],
+        )
 
 
 def _transforms(store: Store) -> Iterator[tuple[Transform, Json]]:
@@ -208,17 +194,3 @@ def _transforms(store: Store) -> Iterator[tuple[Transform, Json]]:
                 "orchestration_workflow_id": record.orchestration_workflow_id,
             },
         )
-
-
-def _reverse_etl_sync(sync: ReverseEtlSync) -> Json:
-    return {
-        "id": sync.id,
-        "source_id": sync.source_id,
-        "destination_connection_id": sync.destination_connection_id,
-        "object_type_id": sync.object_type_id,
-        "sync_interval": sync.sync_interval,
-        "enabled": sync.enabled,
-        "orchestration_workflow_id": sync.orchestration_workflow_id,
-        "operation": sync.operation,
-        "settings": sync.settings,
-    }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from datapipe_local.connectors.destinations import DESTINATIONS
 from datapipe_local.connectors.destinations.catalog import DRAFT
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.seed.models import Seed
+from datapipe_local.services import integrations
 from datapipe_local.services.settings_schema import settings_schema
 
 
@@ -15,16 +15,15 @@ def schema() -> dict[str, Any]:
     """Return the JSON Schema of a seed file, derived from the models."""
     made = Seed.model_json_schema(ref_template="#/definitions/{model}")
     definitions: dict[str, Any] = made.pop("$defs")
-    settings = {name: settings_schema(kind.settings) for name, kind in SOURCES.items()}
-    settings |= {name: settings_schema(kind) for name, kind in DESTINATIONS.items()}
+    settings = {name: settings_schema(one.settings) for name, one in integrations.known().items()}
     connection = definitions["Connection"]
-    connection["properties"]["integration_id"]["enum"] = sorted(settings)
+    connection["properties"]["integration_id"]["enum"] = list(settings)
     connection["allOf"] = [
         {
             "if": {"properties": {"integration_id": {"const": name}}},
             "then": {"properties": {"settings": _closed(one)}},
         }
-        for name, one in sorted(settings.items())
+        for name, one in settings.items()
     ]
     stream = definitions["SourceStream"]
     # The connection of the sync determines which of them a stream can have.

@@ -82,6 +82,13 @@ class UnsupportedMediaTypeError(ServiceError):
     default_code = "unsupported_media_type"
 
 
+class BusyError(ServiceError):
+    """503: not possible at the moment."""
+
+    status = 503
+    default_code = "busy"
+
+
 class InsufficientStorageError(ServiceError):
     """
     507: a write failed.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datapipe_local.api import error_responses as failures
-from datapipe_local.common.errors import BadRequestError, InsufficientStorageError, ServiceError, SetupError
+from datapipe_local.common.errors import BadRequestError, BusyError, InsufficientStorageError, SetupError
 from datapipe_local.control.delays import Delays
 from datapipe_local.control.faults import Faults
 from datapipe_local.control.journal import Journal
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from datapipe_local.control.time import Time
     from datapipe_local.engine.engine import Engine
     from datapipe_local.services.context import Context
-
-
-class BusyError(ServiceError):
-    """503: not possible at the moment."""
-
-    status = 503
-    default_code = "busy"
 
 
 class InvalidSeedError(BadRequestError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -19,15 +20,11 @@ _LONGEST_DELAY = 600
 
 
 def _as_moment(value: object) -> Timestamp:
-    try:
+    with suppress(ValueError, OverflowError):
         moment = dt.datetime.fromisoformat(value if isinstance(value, str) else "")
         # Python would read a time without a zone as local time.
-        return as_timestamp(moment) if moment.tzinfo else _refuse_moment()
-    except (ValueError, OverflowError):
-        return _refuse_moment()
-
-
-def _refuse_moment() -> Timestamp:
+        if moment.tzinfo:
+            return as_timestamp(moment)
     raise ValueError("give a time with its zone, such as 2026-01-31T08:00:00Z")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Journal number of the present request. Threads that serve a request inherit it.
 REQUEST: ContextVar[int | None] = ContextVar("REQUEST", default=None)
 
-_OWN = ("journal_", "control_", "sqlite_")
+_OWN = ("journal_", "control_")
 
 
 def prepare(database: Database, clock: Clock) -> None:
@@ -30,7 +30,7 @@ def prepare(database: Database, clock: Clock) -> None:
     database.define("path_matches", 2, matches)
     database.script(_text("schema.sql"))
     database.script(_text("triggers.sql"))
-    for table in tables(database):
+    for table in database.tables():
         if not table.startswith(_OWN):
             for change in ("INSERT", "UPDATE", "DELETE"):
                 # In the transaction of the change: the journal shows the request as committed exactly if the change is.
@@ -39,11 +39,6 @@ def prepare(database: Database, clock: Clock) -> None:
                     " WHEN journal_request() IS NOT NULL BEGIN"
                     " UPDATE journal_requests SET committed = 1 WHERE seq = journal_request() AND NOT committed; END;"
                 )
-
-
-def tables(database: Database) -> list[str]:
-    """Return the names of all tables of the state, including those of the control plane."""
-    return [row["name"] for row in database.rows("SELECT name FROM main.sqlite_master WHERE type = 'table'")]
 
 
 def _text(name: str) -> str:

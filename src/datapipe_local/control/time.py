@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local.common.errors import ServiceError
+from datapipe_local.common.errors import BusyError
 from datapipe_local.control.clock import StoredClock
 from datapipe_local.storage.clock import later
 
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from datapipe_local.storage.clock import Timestamp
 
 _SECONDS_FOR_ALL = 60.0
-
-
-class TakesLongError(ServiceError):
-    """503: the runs that are due take too long."""
-
-    status = 503
-    default_code = "busy"
 
 
 class Time:
@@ -62,7 +55,7 @@ class Time:
         Advance the clock from one due time to the next.
 
         :param seconds: The number of seconds.
-        :raises TakesLongError: the due runs take too long; the clock stays at the time it has reached.
+        :raises BusyError: the due runs take too long; the clock stays at the time it has reached.
         """
         deadline = time.monotonic() + _SECONDS_FOR_ALL
         with self._turn:
@@ -73,7 +66,7 @@ class Time:
                 try:
                     following = self._engine.wait_until_idle(deadline - time.monotonic())
                 except TimeoutError:
-                    raise TakesLongError(
+                    raise BusyError(
                         f"The runs that are due at {self._clock.now()} take long: wait for them, or advance the"
                         " clock by less at a time."
                     ) from None

@@ -26,9 +26,8 @@ def reset_service(context: Context, *, keep_seed: bool) -> int:
     seeds = stored_seeds(context.store) if keep_seed else []
     # The tables can be emptied in any order.
     database.run("PRAGMA defer_foreign_keys = ON")
-    for row in database.rows("SELECT name FROM main.sqlite_master WHERE type = 'table'"):
-        if not row["name"].startswith("sqlite_"):
-            database.run(f"DELETE FROM {row['name']}")  # noqa: S608 - the schema's own names
+    for table in database.tables():
+        database.run(f"DELETE FROM {table}")  # noqa: S608 - the schema's own names
     with context.warehouse.transaction():
         context.warehouse.clear()
         for seed in seeds:

@@ -116,6 +116,11 @@ class Database:
         with self.transaction():
             self._connection.executemany(sql, parameters)
 
+    def tables(self) -> list[str]:
+        """Return the names of all tables, without those of SQLite itself."""
+        names = [row["name"] for row in self.rows("SELECT name FROM main.sqlite_master WHERE type = 'table'")]
+        return [name for name in names if not name.startswith("sqlite_")]
+
     def define(self, name: str, arguments: int, function: Callable[..., Any]) -> None:
         """Register a function for use in SQL. It must not use this database."""
         with self._turn:

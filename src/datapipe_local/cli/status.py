@@ -56,10 +56,7 @@ def status(home: Home) -> tuple[dict[str, Any], int]:
         "pid": None if holder is None else holder.pid,
         "address": address,
         "healthy": address is not None and _is_healthy(address),
-        "bytes": {
-            "state": _size(home, "state.sqlite"),
-            "warehouse": _size(home, "warehouse.duckdb"),
-        },
+        "bytes": {"state": _size(home, "state.sqlite"), "warehouse": _size(home, "warehouse.duckdb")},
     }
     try:
         with closing(sqlite3.connect(f"{home.state.as_uri()}?mode=ro", uri=True)) as state:

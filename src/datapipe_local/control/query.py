@@ -26,12 +26,7 @@ def rows(warehouse: Warehouse, sql: str) -> list[dict[str, Any]]:
     """
     try:
         found = previews.preview(
-            warehouse,
-            sql,
-            seconds=_SECONDS,
-            most_rows=_MOST_ROWS,
-            most_characters=_MOST_CHARACTERS,
-            with_total=False,
+            warehouse, sql, seconds=_SECONDS, most_rows=_MOST_ROWS, most_characters=_MOST_CHARACTERS, with_total=False
         )
     except WarehouseError as error:
         raise BadRequestError(f"sql: {error}", error_code="query_failed") from error

@@ -47,9 +47,7 @@ class Materializer:
             if transform.materialization == Materialization.TABLE:
                 work_at = later(work_at, self._context.minimum_duration_of(transform.id))
                 self._context.store.transforms.update(
-                    transform.id,
-                    materialization_status=MaterializationStatus.RUNNING,
-                    materialization_error=None,
+                    transform.id, materialization_status=MaterializationStatus.RUNNING, materialization_error=None
                 )
             jobs.begin(self._context, job, None, work_at)
 
@@ -91,9 +89,7 @@ class Materializer:
                 is_table = transform.materialization == Materialization.TABLE
                 status = MaterializationStatus.FAILED if error else MaterializationStatus.COMPLETED
                 self._context.store.transforms.update(
-                    transform.id,
-                    materialization_status=status if is_table else None,
-                    materialization_error=error,
+                    transform.id, materialization_status=status if is_table else None, materialization_error=error
                 )
                 if error is None:
                     transform_publication.note_object(self._context, transform)

@@ -58,9 +58,7 @@ def _advance(context: Context, run: OrchestrationRun) -> Timestamp | None:
         return over_at
     is_forced_to_fail = context.run_overrides.outcome(run.orchestration_id, run.id).error is not None
     context.store.orchestration_runs.update(
-        run.id,
-        status=OrchestrationRunStatus.FAILED if is_forced_to_fail else _status(states),
-        finished_at=now,
+        run.id, status=OrchestrationRunStatus.FAILED if is_forced_to_fail else _status(states), finished_at=now
     )
     # The next run of the orchestration can start at once.
     return now

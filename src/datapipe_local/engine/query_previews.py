@@ -53,10 +53,7 @@ class QueryPreviewer:
                 return
             if result is not None and error is None:
                 store.query_previews.update(
-                    job.subject_id,
-                    status=QueryPreviewState.DONE,
-                    rows=result.rows,
-                    num_rows_total=result.total,
+                    job.subject_id, status=QueryPreviewState.DONE, rows=result.rows, num_rows_total=result.total
                 )
             else:
                 store.query_previews.update(job.subject_id, status=QueryPreviewState.FAILED, error=error)

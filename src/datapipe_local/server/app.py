@@ -145,12 +145,7 @@ def running_app(
     clock, run_overrides = _controlled(store) if with_control else (Clock(), RunOverrides())
     warehouse = Warehouse(home.warehouse, home.scratch, memory_limit)
     context = Context(
-        store,
-        warehouse,
-        clock,
-        run_overrides,
-        older_description=older_description,
-        http_destinations=http_destinations,
+        store, warehouse, clock, run_overrides, older_description=older_description, http_destinations=http_destinations
     )
     context.warehouse.discard_all_unfinished()
     elt_tables.drop_marked_tables(context)

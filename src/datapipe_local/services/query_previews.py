@@ -33,10 +33,7 @@ def create(context: Context, sql_template: str) -> QueryPreview:
     with context.store.transaction():
         now = context.clock.now()
         preview = QueryPreview(
-            id=new_id(),
-            dw_sql=Catalog(context).resolve(sql_template),
-            status=QueryPreviewState.RUNNING,
-            created_at=now,
+            id=new_id(), dw_sql=Catalog(context).resolve(sql_template), status=QueryPreviewState.RUNNING, created_at=now
         )
         context.store.query_previews.insert(preview)
         jobs.add(context, JobKind.QUERY_PREVIEW, preview.id, now, begun=True)

@@ -132,10 +132,7 @@ def remove_schedule_of_view(context: Context, transform: Transform) -> None:
     """Remove the schedule of a transform that has become a view."""
     if transform.materialization == Materialization.VIEW and transform.cron_expression is not None:
         set_triggers(
-            context,
-            transform,
-            cron_expression=None,
-            orchestration_workflow_id=transform.orchestration_workflow_id,
+            context, transform, cron_expression=None, orchestration_workflow_id=transform.orchestration_workflow_id
         )
 
 

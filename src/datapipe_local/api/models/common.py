@@ -15,8 +15,7 @@ dto = with_config(ConfigDict(extra="forbid"))
 
 #: Timestamp: ISO 8601, UTC, milliseconds, ``Z``.
 Moment = Annotated[
-    str,
-    Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$", json_schema_extra={"format": "date-time"}),
+    str, Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$", json_schema_extra={"format": "date-time"})
 ]
 Count = Annotated[int, Field(ge=0)]
 #: Object with fields that this document does not define.

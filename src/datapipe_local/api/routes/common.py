@@ -69,10 +69,7 @@ async def refuse_other_than_json(request: Request) -> None:
         return
     kind, _, detail = request.headers.get("content-type", "").partition(";")[0].strip().lower().partition("/")
     if kind != "application" or not (detail == "json" or detail.endswith("+json")):
-        raise BadRequestError(
-            "Content-Type: send the body as application/json.",
-            error_code="invalid_request",
-        )
+        raise BadRequestError("Content-Type: send the body as application/json.", error_code="invalid_request")
 
 
 def envelope(page: Page[Any], as_json: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -4,11 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from datapipe_local.api.models.custom_reports import (
-    CreateCustomReportsResponseDto,
-    CustomReportsRequest,
-    report_result,
-)
+from datapipe_local.api.models.custom_reports import CreateCustomReportsResponseDto, CustomReportsRequest, report_result
 from datapipe_local.api.routes.common import CurrentContext
 from datapipe_local.api.routes.documented import answering
 from datapipe_local.services import custom_reports

@@ -32,10 +32,7 @@ router = APIRouter(tags=["ELT streams"])
 
 @router.get("/elt_streams", **answering(PageDto[EltStreamDto]))
 def list_streams(
-    context: CurrentContext,
-    starting_after: After = None,
-    limit: Limit = DEFAULT_LIMIT,
-    elt_sync_id: str | None = None,
+    context: CurrentContext, starting_after: After = None, limit: Limit = DEFAULT_LIMIT, elt_sync_id: str | None = None
 ) -> dict[str, Any]:
     """List streams by creation date, optionally of one sync."""
     page = elt_streams.page(context, after=starting_after, limit=limit, elt_sync_id=elt_sync_id)
@@ -56,21 +53,13 @@ def delete_stream(context: CurrentContext, stream_id: str) -> Response:
 
 
 @router.post("/elt_streams/{stream_id}/request_run", **answering(RequestRunDto, 404, 409, conflict=RunConflictDto))
-def request_run(
-    context: CurrentContext,
-    stream_id: str,
-    body: NoFields | None = None,
-) -> dict[str, str]:
+def request_run(context: CurrentContext, stream_id: str, body: NoFields | None = None) -> dict[str, str]:
     """Request a run of a stream."""
     return {"status_url": elt_streams.request_run(context, stream_id)}
 
 
 @router.post("/elt_streams/{stream_id}/request_full_refresh", **answering(None, 404, status=204))
-def request_full_refresh(
-    context: CurrentContext,
-    stream_id: str,
-    body: FullRefreshRequest | None = None,
-) -> Response:
+def request_full_refresh(context: CurrentContext, stream_id: str, body: FullRefreshRequest | None = None) -> Response:
     """Request that the next run loads everything."""
     reset = body is not None and body.reset_history_table
     elt_streams.request_full_refresh(context, stream_id, reset_history_table=reset)
@@ -78,11 +67,7 @@ def request_full_refresh(
 
 
 @router.post("/elt_streams/{stream_id}/cancel_full_refresh", **answering(None, 404, status=204))
-def cancel_full_refresh(
-    context: CurrentContext,
-    stream_id: str,
-    body: NoFields | None = None,
-) -> Response:
+def cancel_full_refresh(context: CurrentContext, stream_id: str, body: NoFields | None = None) -> Response:
     """Cancel the request for a full refresh."""
     elt_streams.cancel_full_refresh(context, stream_id)
     return no_content()

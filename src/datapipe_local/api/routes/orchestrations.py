@@ -70,11 +70,7 @@ def delete_orchestration(
 
 
 @router.post("/orchestrations/{orchestration_id}/request_run", **answering(OrchestrationRunDto, 404))
-def request_run(
-    context: CurrentContext,
-    orchestration_id: str,
-    body: NoFields | None = None,
-) -> dict[str, Any]:
+def request_run(context: CurrentContext, orchestration_id: str, body: NoFields | None = None) -> dict[str, Any]:
     """Schedule a run."""
     return serialized(OrchestrationRunDto, orchestrations.request_run(context, orchestration_id))
 

@@ -128,11 +128,7 @@ def deactivate_sync(context: CurrentContext, sync_id: str, body: NoFields | None
 
 
 @router.post("/reverse_etl_syncs/{sync_id}/request_run", **answering(RequestRunDto, 404, 409, conflict=RunConflictDto))
-def request_run(
-    context: CurrentContext,
-    sync_id: str,
-    body: NoFields | None = None,
-) -> dict[str, str]:
+def request_run(context: CurrentContext, sync_id: str, body: NoFields | None = None) -> dict[str, str]:
     """Request a run of a sync."""
     return {"status_url": reverse_etl_syncs.request_run(context, sync_id)}
 
@@ -185,11 +181,7 @@ def retry(context: CurrentContext, reverse_etl_sync_id: str, body: RetryRecordsR
 
 
 @router.post("/reverse_etl_failed_records/retry_all", **answering(None, 404, status=204))
-def retry_all(
-    context: CurrentContext,
-    reverse_etl_sync_id: str,
-    body: NoFields | None = None,
-) -> Response:
+def retry_all(context: CurrentContext, reverse_etl_sync_id: str, body: NoFields | None = None) -> Response:
     """Request that the next run sends all failed records again."""
     reverse_etl_records.retry(context, reverse_etl_sync_id)
     return no_content()

@@ -135,10 +135,7 @@ def attach_orchestration(context: CurrentContext, transform_id: str, body: Attac
 
 @router.delete("/{transform_id}/orchestration", **answering(TransformDto, 404))
 def detach_orchestration(
-    context: CurrentContext,
-    transform_id: str,
-    cron_expression: str | None = None,
-    body: NoFields | None = None,
+    context: CurrentContext, transform_id: str, cron_expression: str | None = None, body: NoFields | None = None
 ) -> dict[str, Any]:
     """Detach a transform from its orchestration."""
     transform_triggers.detach(context, transform_id, cron_expression=cron_expression)

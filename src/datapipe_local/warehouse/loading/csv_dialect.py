@@ -156,8 +156,7 @@ def _preamble(text: str, skipped: int, comment: str | None, quote: str) -> _Prea
         if len(ends) >= skipped and line.strip("\r\n") and not is_comment:
             if end and any(other != end for other in ends):
                 raise DialectError(
-                    1,
-                    f"the line has another line end (LF, CRLF, CR) than line {len(ends) + 1}: use one for all",
+                    1, f"the line has another line end (LF, CRLF, CR) than line {len(ends) + 1}: use one for all"
                 )
             break
         if quote and not is_comment and line.count(quote) % 2:

@@ -259,11 +259,7 @@ def _is_big_endian(content: bytes) -> bool:
 
 
 def _relation(
-    cursor: duckdb.DuckDBPyConnection,
-    scan: Scan,
-    files: list[_File],
-    text: Collection[str],
-    attempt: _Attempt,
+    cursor: duckdb.DuckDBPyConnection, scan: Scan, files: list[_File], text: Collection[str], attempt: _Attempt
 ) -> str:
     typed = [_typed(cursor, scan, file, text, attempt.care) for file in files]
     if len(typed) > 1:

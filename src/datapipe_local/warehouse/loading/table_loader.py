@@ -146,13 +146,7 @@ class TableLoader:
             return incremental.newest(cursor, place, options)
 
     def load_new_rows(
-        self,
-        place: Place,
-        readable: Readable,
-        options: LoadOptions,
-        facts: LoadFacts,
-        *,
-        since: Newest | None = None,
+        self, place: Place, readable: Readable, options: LoadOptions, facts: LoadFacts, *, since: Newest | None = None
     ) -> int:
         """
         Add the new rows of a source to a table.

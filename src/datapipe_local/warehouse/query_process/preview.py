@@ -18,13 +18,7 @@ _ROWS_AT_A_TIME = 10
 
 
 def sample(
-    *,
-    memory: int,
-    snapshot: dict[str, Any],
-    query: str,
-    most_rows: int,
-    most_characters: int,
-    with_total: bool,
+    *, memory: int, snapshot: dict[str, Any], query: str, most_rows: int, most_characters: int, with_total: bool
 ) -> dict[str, Any]:
     """
     Return the first rows of a query.

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from datapipe_local.common.errors import BadRequestError, InsufficientStorageError, ServiceError
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 from datapipe_local.warehouse.statements import WarehouseError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def _not_written(request: Request, error: Exception) -> JSONResponse:
 
 def insufficient_storage(context: Context, error: Exception) -> InsufficientStorageError | None:
     """Return the error for a failed write, or None if the exception has another cause."""
-    failed = storage.failure(error, context.store.folder)
+    failed = write_failures.failure(error, context.store.folder)
     if failed is None:
         return None
     context.outage.begin(error)

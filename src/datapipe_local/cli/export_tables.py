@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from datapipe_local.common.errors import SetupError
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 from datapipe_local.warehouse.warehouse import Place, Warehouse, WarehouseError, literal, quoted
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ def export(warehouse: Warehouse, folder: Path, form: str) -> list[Path]:
                 cursor.execute(f"COPY ({query}) TO {literal(str(file))} ({options})")
             written.append(file)
     except OSError as error:
-        failed = storage.failure(error)
+        failed = write_failures.failure(error)
         reason = (error.strerror or error) if failed is None else f"{failed.reason}: {failed.advice}"
         raise SetupError(f"Cannot write to {folder}: {reason}.") from error
     except WarehouseError as error:
-        failed = storage.failure(error)
+        failed = write_failures.failure(error)
         reason = str(error) if failed is None else f"{failed.reason}: {failed.advice}."
         raise SetupError(f"Cannot write the tables to {folder}: {reason}") from error
     return written

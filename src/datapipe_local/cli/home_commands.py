@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from datapipe_local.cli import export_tables as tables
+from datapipe_local.cli import export_tables
 from datapipe_local.common.errors import ServiceError, SetupError
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document
@@ -14,7 +14,7 @@ from datapipe_local.seed.reset import reset_service
 from datapipe_local.services import templates
 from datapipe_local.services.context import Context
 from datapipe_local.services.references import Catalog
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 from datapipe_local.storage.clock import Clock
 from datapipe_local.storage.store import Store
 from datapipe_local.warehouse import previews
@@ -114,7 +114,7 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
                     with seed_file.open("x", encoding="utf-8") as file:
                         file.write(exported.text)
                 except OSError as error:
-                    failed = storage.failure(error)
+                    failed = write_failures.failure(error)
                     if failed is not None:
                         # Remove the partial file: it would look complete, and block the next export.
                         seed_file.unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
                 if exported.left_out:
                     done.append(f"Left out, because their sources were deleted: {exported.left_out} reverse ETL syncs")
             if tables_folder is not None:
-                files = tables.export(context.warehouse, tables_folder, table_format)
+                files = export_tables.export(context.warehouse, tables_folder, table_format)
                 done.append(f"Tables: {len(files)} files in {tables_folder}")
     return done
 

@@ -58,10 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except Exception as error:
-        from datapipe_local.storage import write_failures as storage
+        from datapipe_local.storage import write_failures
 
         folder = getattr(options, "home", None)
-        failed = storage.failure(error, folder)
+        failed = write_failures.failure(error, folder)
         if failed is None:
             raise
         message = failed.at(folder.absolute()) if folder is not None else f"{failed.reason}: {failed.advice}"

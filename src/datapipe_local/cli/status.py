@@ -12,6 +12,8 @@ from datapipe_local.cli import local_http
 from datapipe_local.common.errors import SetupError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from datapipe_local.storage.home import Home
 
 #: Exit statuses; 1 and 2 have the same meaning for all commands.
@@ -56,7 +58,7 @@ def status(home: Home) -> tuple[dict[str, Any], int]:
         "pid": None if holder is None else holder.pid,
         "address": address,
         "healthy": address is not None and _is_healthy(address),
-        "bytes": {"state": _size(home, "state.sqlite"), "warehouse": _size(home, "warehouse.duckdb")},
+        "bytes": {"state": _size(home.state), "warehouse": _size(home.warehouse)},
     }
     try:
         with closing(sqlite3.connect(f"{home.state.as_uri()}?mode=ro", uri=True)) as state:
@@ -111,6 +113,6 @@ def _is_healthy(address: str) -> bool:
         connection.close()
 
 
-def _size(home: Home, name: str) -> int:
+def _size(file: Path) -> int:
     """Return the number of bytes of a file and of its write-ahead log."""
-    return sum(part.stat().st_size for part in home.folder.glob(f"{name}*") if part.is_file())
+    return sum(part.stat().st_size for part in file.parent.glob(f"{file.name}*") if part.is_file())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datapipe_local.api import error_responses as failures
+from datapipe_local.api import error_responses
 from datapipe_local.common.errors import BadRequestError, BusyError, InsufficientStorageError, SetupError
 from datapipe_local.control.delays import Delays
 from datapipe_local.control.faults import Faults
@@ -102,7 +102,7 @@ class Control:
 
     def insufficient_storage(self, error: Exception) -> InsufficientStorageError | None:
         """Return the response to a request whose write failed; None if the error has another cause."""
-        return failures.insufficient_storage(self._context, error)
+        return error_responses.insufficient_storage(self._context, error)
 
     def undo_fault_count(self, arrival: Arrival) -> None:
         """Undo the count of a fault that had nothing to change."""

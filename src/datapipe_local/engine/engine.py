@@ -15,7 +15,7 @@ from datapipe_local.engine import orchestration_runs
 from datapipe_local.engine.idle_tracker import IdleTracker
 from datapipe_local.engine.schedule import Schedule
 from datapipe_local.engine.stop import Stop, StoppedError
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import JobKind
 
@@ -218,7 +218,7 @@ class Engine:
         except RunError as failure:
             error = str(failure)
         except Exception as defect:  # a defect of the service: fail the run instead of retrying forever
-            failed = storage.failure(defect, self._outage.folder)
+            failed = write_failures.failure(defect, self._outage.folder)
             if failed is not None:
                 # Only the state knows how far the run got: continue it once the state can be written.
                 if isinstance(defect, sqlite3.Error) and self._interrupted[job.seq] < _MOST_INTERRUPTIONS:

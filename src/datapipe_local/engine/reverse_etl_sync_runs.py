@@ -101,7 +101,7 @@ class RecordSender:
                 # Store this before the first record: it lets the next process find the records of a killed one.
                 self._note(run.id, checkpoint=destination.checkpoint())
                 delivery = Delivery(destination, Ledger(self._context, sync, run.id), stop)
-                self._ask_again(delivery, lambda: self._candidates(sync, place, columns))
+                self._resolve_unanswered(delivery, lambda: self._candidates(sync, place, columns))
                 self._send_all(sync, run.id, self._candidates(sync, place, columns), delivery)
             finally:
                 # In all cases: records that were stored as accepted must become visible.
@@ -150,7 +150,7 @@ class RecordSender:
         before = reverse_etl_syncs.checkpoint_before(self._context, run)
         return Progress(run.checkpoint, before, lambda checkpoint: self._note(run.id, checkpoint=checkpoint))
 
-    def _ask_again(self, delivery: Delivery, candidates: Callable[[], Iterator[list[Candidate]]]) -> None:
+    def _resolve_unanswered(self, delivery: Delivery, candidates: Callable[[], Iterator[list[Candidate]]]) -> None:
         """Resolve unanswered records first, with the same content, by which the destination recognizes them."""
         left = delivery.destination.unanswered()
         if left is None:

@@ -37,7 +37,7 @@ class Schedule:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._is_outdated = True
-        self._last_look: Timestamp = _NEVER
+        self._last_poll: Timestamp = _NEVER
         schedules.watch(context.store.database, self._note_change)
 
     def fire(self) -> Timestamp | None:
@@ -50,25 +50,25 @@ class Schedule:
         """
         store, now = self._context.store, self._context.clock.now()
         # Times that were computed while the clock was ahead may be far too late.
-        if now < self._last_look:
+        if now < self._last_poll:
             self._is_outdated = True
         if not store.setting(SETTING, default=True):
             return None
         next_due = self._next_due()
         if not self._is_outdated and (next_due is None or next_due > now):
-            self._last_look = now
+            self._last_poll = now
             return next_due
         try:
             with store.transaction():
                 if self._is_outdated:
                     # The transaction excludes other writers. Their next change is seen at the next call.
                     self._is_outdated = False
-                    self._renew(now, all_of_it=now < self._last_look)
+                    self._renew(now, all_of_it=now < self._last_poll)
                 self._fire_due(now)
         except BaseException:
             self._is_outdated = True
             raise
-        self._last_look = now
+        self._last_poll = now
         return self._next_due()
 
     def _note_change(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi import Depends, FastAPI
 from fastapi.responses import JSONResponse
 
-from datapipe_local.api import error_responses as failures
+from datapipe_local.api import error_responses
 from datapipe_local.api.routes import (
     authorize,
     connection_bridges,
@@ -100,7 +100,7 @@ def make_app(
     app.include_router(web.router)
     described = openapi.document(interface_routes(), webhooks.router.routes)
     app.add_api_route(OPENAPI_PATH, lambda: JSONResponse(described), include_in_schema=False)
-    failures.install(app)
+    error_responses.install(app)
     if control is not None:
         _add_control(app, control)
     app.add_middleware(KeyCheck, key=api_key)

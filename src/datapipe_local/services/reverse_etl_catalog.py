@@ -66,7 +66,7 @@ def object_types(context: Context, connection_id: str) -> list[Offered]:
     written = context.store.database.rows(
         "SELECT DISTINCT object_type_id FROM reverse_etl_syncs WHERE destination_connection_id = ?", connection_id
     )
-    there = {*destinations.offer(connection).object_type_ids(), *(row["object_type_id"] for row in written)}
+    there = {*destinations.catalog_of(connection).object_type_ids(), *(row["object_type_id"] for row in written)}
     return [found for name in sorted(there) if (found := _open(name)) is not None]
 
 
@@ -101,7 +101,7 @@ def properties(
     columns = source_columns(context, "source_id", source)
     if kind.object_type.properties is not None:
         return [_for(one, mode) for one in kind.object_type.properties]
-    known = {one.id: one for one in destinations.offer(connection).properties(object_type_id)}
+    known = {one.id: one for one in destinations.catalog_of(connection).properties(object_type_id)}
     for name, type_ in columns.items():
         if name not in known:
             known[name] = Property.model_construct(id=name, type=_type_of(type_))
@@ -202,7 +202,7 @@ def checked_settings(field: str, connection: Connection, settings: Json) -> Json
     :raises BadRequestError: if a setting is unknown or invalid. The message contains its name.
     """
     check_json(field, settings)
-    schema = destinations.offer(connection).settings_schema(settings)
+    schema = destinations.catalog_of(connection).settings_schema(settings)
     if not settings and not schema.get("required"):
         return schema
     # Imported here because most processes do not need it.

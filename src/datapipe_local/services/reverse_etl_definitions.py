@@ -240,8 +240,8 @@ def _check(sync: ReverseEtlSync, connection: Connection) -> None:
     mode = OperationName(sync.operation["mode"])
     offers.check_mode("operation", mode, kind.object_type)
     offers.checked_settings("settings", connection, sync.settings)
-    offer = destinations.offer(connection)
-    conflict = offer.conflict(mode, sync.settings)
+    catalog = destinations.catalog_of(connection)
+    conflict = catalog.conflict(mode, sync.settings)
     if conflict is not None:
         raise BadRequestError(f"settings.{conflict}", error_code="invalid_settings")
     mappings: list[Json] = sync.operation["mappings"]
@@ -257,7 +257,7 @@ def _check(sync: ReverseEtlSync, connection: Connection) -> None:
     most = Counter(targets).most_common(1)
     if most[0][1] > 1:
         raise BadRequestError(f"operation: the property {most[0][0]!r} is mapped more than once.")
-    needs_key = mode in offers.WITH_KEY or offer.addresses_by_key(sync.settings)
+    needs_key = mode in offers.WITH_KEY or catalog.addresses_by_key(sync.settings)
     if needs_key and not _keys(mappings):
         raise BadRequestError(f"operation: to {mode}, mark the mapping of the key with primary_key: true.")
     if kind.object_type.properties is not None:

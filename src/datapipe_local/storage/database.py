@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import SetupError
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ class Database:
             self._connection.execute("PRAGMA cache_size = -32768")
             self._prepare(path)
         except sqlite3.Error as error:
-            failed = storage.failure(error, path.parent)
+            failed = write_failures.failure(error, path.parent)
             reason = error if failed is None else f"{failed.reason}: {failed.advice}"
             raise SetupError(f"Cannot open the state in {path}: {reason}.") from error
         except OSError as error:

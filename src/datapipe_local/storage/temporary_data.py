@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def open_spill() -> sqlite3.Connection:
+def open_temporary_database() -> sqlite3.Connection:
     """Return an empty private database. Data beyond a few MiB goes to disk."""
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     # The data need not survive a crash.
@@ -25,7 +25,7 @@ class DiskSet:
     """Set of strings."""
 
     def __init__(self) -> None:
-        self._database = open_spill()
+        self._database = open_temporary_database()
         self._database.execute("CREATE TABLE entries (entry TEXT PRIMARY KEY) WITHOUT ROWID")
 
     def update(self, entries: Iterable[str]) -> None:

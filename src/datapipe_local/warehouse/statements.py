@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -192,7 +192,7 @@ class Statements:
             return cursor
 
     def _refusal(self, error: duckdb.Error) -> WarehouseError:
-        failed = storage.failure(error, self._folder)
+        failed = write_failures.failure(error, self._folder)
         return WarehouseError(one_line(error)) if failed is None else WarehouseStorageError(failed.at(self._folder))
 
     @contextmanager

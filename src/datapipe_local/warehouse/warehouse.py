@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from datapipe_local.common.errors import SetupError
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 from datapipe_local.warehouse import query_rules
 from datapipe_local.warehouse.query_process.pool import QueryProcesses
 from datapipe_local.warehouse.statements import Statements, WarehouseError, one_line
@@ -169,7 +169,7 @@ class Warehouse(Statements):
         try:
             super().__init__(connect, path.parent)
         except duckdb.Error as error:
-            failed = storage.failure(error, path.parent)
+            failed = write_failures.failure(error, path.parent)
             reason = one_line(error) if failed is None else f"{failed.reason}: {failed.advice}."
             raise SetupError(f"Cannot open the warehouse {path}: {reason}") from error
         # DuckDB creates the file with the umask of the process.

@@ -249,7 +249,7 @@ def test_a_csv_file_removed_during_an_insert_is_created_again(csvs: Files) -> No
 def test_csv_files_of_a_folder_are_offered(csvs: Files) -> None:
     csvs.run(INSERT, record(1, name="Ada"))
     (csvs.folder / "other.jsonl").touch()
-    offer = destinations.offer(csvs.connection)
+    offer = destinations.catalog_of(csvs.connection)
     assert offer.object_type_ids() == ["things"]
     assert [one.id for one in offer.properties("things")] == ["id", "name"]
     assert offer.properties("nobody") == []

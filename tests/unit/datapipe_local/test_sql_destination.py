@@ -231,7 +231,7 @@ def test_an_unreachable_database_fails_the_run(tmp_path: Path) -> None:
         with pytest.raises(RunError, match="cannot be reached") as raised:
             away.open()
         assert "s3cret" not in str(raised.value)
-        offer = destinations.offer(away.connection)
+        offer = destinations.catalog_of(away.connection)
         assert (offer.object_type_ids(), offer.properties("people")) == ([], [])
 
 
@@ -299,7 +299,7 @@ def test_a_refused_record_may_be_inserted_after_a_kill(database: Database) -> No
 
 def test_tables_are_offered_with_their_columns(database: Database) -> None:
     database.execute(PEOPLE, "CREATE TABLE other (x REAL)")
-    offer = destinations.offer(database.connection)
+    offer = destinations.catalog_of(database.connection)
     database.open(INSERT).close()
     assert offer.object_type_ids() == ["other", "people"]
     found = {one.id: (one.type, one.required, one.primary_key) for one in offer.properties("people")}

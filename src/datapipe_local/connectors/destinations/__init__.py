@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from datapipe_local.connectors.destinations.base import Destination, Progress, Target
-    from datapipe_local.connectors.destinations.catalog import Offer
+    from datapipe_local.connectors.destinations.catalog import DestinationCatalog
     from datapipe_local.storage.records import Connection
 
 #: Settings models of destination connections, by integration ID.
@@ -30,23 +30,23 @@ DESTINATIONS: dict[str, type[DestinationSettings]] = {
 }
 
 
-def offer(connection: Connection) -> Offer:
+def catalog_of(connection: Connection) -> DestinationCatalog:
     """Return the catalog of a connection's destination."""
     if connection.integration_id == "http":
-        from datapipe_local.connectors.destinations.http_catalog import HttpOffer
+        from datapipe_local.connectors.destinations.http_catalog import HttpCatalog
 
-        return HttpOffer()
+        return HttpCatalog()
     if connection.integration_id == "sql_tables":
-        from datapipe_local.connectors.destinations.sql_catalog import SqlOffer
+        from datapipe_local.connectors.destinations.sql_catalog import SqlCatalog
 
-        return SqlOffer(connection.settings)
+        return SqlCatalog(connection.settings)
     if connection.integration_id == "csv":
-        from datapipe_local.connectors.destinations.csv_catalog import CsvOffer
+        from datapipe_local.connectors.destinations.csv_catalog import CsvCatalog
 
-        return CsvOffer(connection.settings)
-    from datapipe_local.connectors.destinations.jsonl_catalog import JsonLinesOffer
+        return CsvCatalog(connection.settings)
+    from datapipe_local.connectors.destinations.jsonl_catalog import JsonLinesCatalog
 
-    return JsonLinesOffer(connection.settings)
+    return JsonLinesCatalog(connection.settings)
 
 
 def connect(

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
-class Offer(Protocol):
+class DestinationCatalog(Protocol):
     """Catalog of one connection's destination. By default, records need no key, and all settings are allowed."""
 
     def object_type_ids(self) -> list[str]:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from datapipe_local.connectors.destinations.base import key_value
-from datapipe_local.storage.temporary_data import open_spill
+from datapipe_local.storage.temporary_data import open_temporary_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ class Changes:
     """
 
     def __init__(self, entries: Iterable[Json]) -> None:
-        self._database = open_spill()
+        self._database = open_temporary_database()
         # Usually there is one kind of key.
         self._kinds: dict[Names, int] = {}
         #: Names of all properties that are set, in order of appearance.

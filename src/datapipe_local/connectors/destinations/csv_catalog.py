@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datapipe_local.connectors.destinations.csv_form import columns_of, raw_rows
-from datapipe_local.connectors.destinations.jsonl_catalog import JsonLinesOffer
+from datapipe_local.connectors.destinations.jsonl_catalog import JsonLinesCatalog
 from datapipe_local.connectors.destinations.settings import LONGEST_NAME, Property
 
 
-class CsvOffer(JsonLinesOffer):
-    """Catalog of a connection to a folder of CSV files: see :class:`JsonLinesOffer`."""
+class CsvCatalog(JsonLinesCatalog):
+    """Catalog of a connection to a folder of CSV files: see :class:`JsonLinesCatalog`."""
 
     suffix = ".csv"
 

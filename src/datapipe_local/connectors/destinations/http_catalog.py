@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import OperationName
-from datapipe_local.connectors.destinations.catalog import Offer, one_of, schema_of_settings
+from datapipe_local.connectors.destinations.catalog import DestinationCatalog, one_of, schema_of_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ _METHODS = {
 }
 
 
-class HttpOffer(Offer):
+class HttpCatalog(DestinationCatalog):
     """Catalog of a connection to an HTTP endpoint."""
 
     def object_type_ids(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.destinations.base import Unanswered, as_json, from_json
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 
 if TYPE_CHECKING:
     import sqlite3
@@ -189,6 +189,6 @@ def as_line(entry: Any) -> bytes:
 
 def unwritable(path: Path, error: OSError | sqlite3.Error) -> RunError:
     """Return the error of a run that cannot write its file."""
-    failed = storage.failure(error, path.parent)
+    failed = write_failures.failure(error, path.parent)
     reason = (getattr(error, "strerror", None) or error) if failed is None else f"{failed.reason}: {failed.advice}"
     return RunError(f"The destination {path} cannot be written: {reason}.")

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local.connectors.destinations.catalog import Offer, one_of, schema_of_settings
+from datapipe_local.connectors.destinations.catalog import DestinationCatalog, one_of, schema_of_settings
 from datapipe_local.connectors.destinations.settings import LONGEST_NAME, Property, PropertyType
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def file_of(settings: Mapping[str, Any], object_type_id: str, of_sync: Mapping[s
     return Path(settings["path"]) / str(of_sync.get("folder", _HERE)) / file
 
 
-class JsonLinesOffer(Offer):
+class JsonLinesCatalog(DestinationCatalog):
     """
     Catalog of a connection to a folder.
 

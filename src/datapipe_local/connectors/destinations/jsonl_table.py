@@ -55,7 +55,7 @@ class JsonLinesTable:
         self._there: dict[tuple[str, ...], DiskSet] = {}
         if checkpoint is None:
             # An earlier run could not write the file, although its changes were recorded as sent.
-            self._do_what_is_kept()
+            self._apply_stored_changes()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with self._kept.open("ab") as file:
@@ -112,7 +112,7 @@ class JsonLinesTable:
         """
         for keys in self._there.values():
             keys.close()
-        self._do_what_is_kept()
+        self._apply_stored_changes()
 
     def lines(self) -> Iterator[tuple[bytes, Json | None]]:
         """Yield the raw lines of the file, each with its object; None for a line that is not an object."""
@@ -150,7 +150,7 @@ class JsonLinesTable:
             raise unwritable(self.path, error) from error
         self._length += len(text)
 
-    def _do_what_is_kept(self) -> None:
+    def _apply_stored_changes(self) -> None:
         try:
             with WRITING, closing(Changes(entry for _, entry in _lines(self._kept) if entry is not None)) as changes:
                 if changes:

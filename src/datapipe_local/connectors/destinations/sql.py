@@ -52,7 +52,7 @@ class SqlTable:
         except sa.exc.SQLAlchemyError as error:
             raise RunError(f"The destination {self._url} cannot be reached: {reason(error)}.") from error
         try:
-            self._look(name, schema)
+            self._inspect(name, schema)
             if self._mode == OperationName.INSERT:
                 self._receipts = Receipts(self._connection, target.sync_id, progress)
         except sa.exc.SQLAlchemyError as error:
@@ -95,7 +95,7 @@ class SqlTable:
         self._connection.close()
         self._engine.dispose()
 
-    def _look(self, name: str, schema: str | None) -> None:
+    def _inspect(self, name: str, schema: str | None) -> None:
         found = sa.inspect(self._connection)
         if not found.has_table(name, schema):
             raise RunError(f"The destination {self._url} has no table {self._name}: create it there.")

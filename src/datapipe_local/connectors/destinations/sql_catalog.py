@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import types
 
 from datapipe_local.common.errors import RunError
-from datapipe_local.connectors.destinations.catalog import Offer, schema_of_settings
+from datapipe_local.connectors.destinations.catalog import DestinationCatalog, schema_of_settings
 from datapipe_local.connectors.destinations.settings import LONGEST_NAME, Property, PropertyType
 from datapipe_local.connectors.destinations.sql_delivery_log import TABLE
 from datapipe_local.connectors.destinations.sql_engine import open_engine, place_of
@@ -30,7 +30,7 @@ _TYPES: dict[type[types.TypeEngine[Any]], PropertyType] = {
 }
 
 
-class SqlOffer(Offer):
+class SqlCatalog(DestinationCatalog):
     """
     Catalog of a connection to a SQL database.
 
@@ -42,13 +42,13 @@ class SqlOffer(Offer):
 
     def object_type_ids(self) -> list[str]:
         """Return the names of the tables; an empty list if the database cannot be reached."""
-        with self._looking() as found:
+        with self._inspected() as found:
             return [] if found is None else sorted(name for name in found.get_table_names() if name != TABLE)
 
     def properties(self, object_type_id: str) -> list[Property]:
         """Return the columns of a table; an empty list if it does not exist."""
         schema, name = place_of(object_type_id)
-        with self._looking() as found:
+        with self._inspected() as found:
             if found is None or not found.has_table(name, schema):
                 return []
             keys = found.get_pk_constraint(name, schema)["constrained_columns"]
@@ -68,7 +68,7 @@ class SqlOffer(Offer):
         return schema_of_settings("How records are written", {}, {})
 
     @contextmanager
-    def _looking(self) -> Iterator[sa.Inspector | None]:
+    def _inspected(self) -> Iterator[sa.Inspector | None]:
         try:
             engine = open_engine(self._settings)
         except RunError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.sources.formats import format_of
-from datapipe_local.storage import write_failures as storage
+from datapipe_local.storage import write_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ def unpack(
     except RuntimeError as error:
         raise RunError(f"{path} cannot be unpacked: it is encrypted. Pack it without a password.") from error
     except OSError as error:
-        failed = storage.failure(error)
+        failed = write_failures.failure(error)
         reason = (error.strerror or error) if failed is None else failed.at(folder.parent)
         raise RunError(f"{path} cannot be unpacked: {reason}.") from error
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
-from datapipe_local.connectors.sources import sql_incremental as sql_newer
-from datapipe_local.connectors.sources import sql_types
+from datapipe_local.connectors.sources import sql_incremental, sql_types
+from datapipe_local.warehouse.loading.json_lines import LONGEST_LINE
 from datapipe_local.warehouse.loading.readable import Query
 from datapipe_local.warehouse.warehouse import Scan, quoted
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 # Number of rows in memory at a time.
 _AT_A_TIME = 5_000
-# DuckDB's default line length. It reserves this size for each thread.
-_LONGEST_LINE = 1 << 24
 #: Types without JSON values: the type in which they are read, and the expression that converts them.
 _ARRIVE = {"BLOB": ("VARCHAR", "from_hex({})"), "JSON": ("VARCHAR", "CAST({} AS JSON)")}
 
@@ -57,7 +55,7 @@ def write(connection: sa.Connection, table: sa.Table, need: Need, path: Path) ->
     :param path: The file, which must not exist.
     """
     columns = _columns(connection, table, need)
-    condition = sql_newer.newer(connection, table, need.newest) if need.newest else None
+    condition = sql_incremental.newer(connection, table, need.newest) if need.newest else None
     statement = sa.select(*(column.selected for column in columns)).select_from(table)
     if condition is not None:
         statement = statement.where(condition)
@@ -66,7 +64,7 @@ def write(connection: sa.Connection, table: sa.Table, need: Need, path: Path) ->
     encode = json.JSONEncoder(default=_as_text, ensure_ascii=False, allow_nan=True).encode
     names = [column.name for column in columns]
     kinds = [column.kinds for column in columns]
-    size, longest = 0, _LONGEST_LINE
+    size, longest = 0, LONGEST_LINE
     result = connection.execution_options(stream_results=True, yield_per=_AT_A_TIME).execute(statement)
     with path.open("wb") as file:
         for rows in result.partitions():

@@ -16,14 +16,13 @@ from datapipe_local.common.errors import RunError
 from datapipe_local.connectors.sources.base import Fetched, Need, Offer
 from datapipe_local.storage.records import Connection
 from datapipe_local.storage.store import Store
+from datapipe_local.warehouse.loading.json_lines import LONGEST_LINE
 from datapipe_local.warehouse.warehouse import Scan
 
 #: Column with the whole payload, if it is not unpacked.
 PAYLOAD = "payload"
 # Number of requests in memory at a time.
 _AT_A_TIME = 200
-# DuckDB's default line length. It reserves this size for each thread.
-_LONGEST_LINE = 1 << 24
 _TABLE = r"^[A-Za-z](?:_?[A-Za-z0-9])*$"
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 #: Headers with another meaning.
@@ -169,7 +168,7 @@ class WebhookSource:
             raise RunError(f"The webhook connection {self._connection.id!r} has no table {name!r}: add it there.")
         packed = table.sync_mode == "packed"
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            path, size, longest = Path(folder) / "rows.jsonl", 0, _LONGEST_LINE
+            path, size, longest = Path(folder) / "rows.jsonl", 0, LONGEST_LINE
             with path.open("wb") as file:
                 for record in self._records(name, need):
                     size += len(record.encode())

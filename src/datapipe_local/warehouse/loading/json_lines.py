@@ -30,8 +30,8 @@ NO_FIELDS = "json"
 _BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
 #: Types to which DuckDB converts other values (true, 2.5, "7") without an error.
 _CONVERTING = frozenset({"BIGINT", "BOOLEAN", "DOUBLE", "HUGEINT"})
-#: DuckDB's default limit of the line length.
-_LONGEST_LINE = 1 << 24
+#: DuckDB's default limit of the line length. It reserves this size for each thread.
+LONGEST_LINE = 1 << 24
 _CHUNK = 1 << 17
 #: Maps both closing brackets to one character, so that one search finds a trailing comma.
 _BRACKETS = bytes.maketrans(b"]", b"}")
@@ -402,4 +402,4 @@ def _fault(line: bytes, longest: int) -> str | None:
 
 
 def _longest(scan: Scan) -> int:
-    return int(scan.options.get("maximum_object_size", _LONGEST_LINE))
+    return int(scan.options.get("maximum_object_size", LONGEST_LINE))

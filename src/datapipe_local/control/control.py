@@ -10,11 +10,12 @@ from datapipe_local.control.delays import Delays
 from datapipe_local.control.faults import Faults
 from datapipe_local.control.journal import Journal
 from datapipe_local.control.poll_driven_clock import PollDrivenClock
-from datapipe_local.control.query import rows
 from datapipe_local.control.run_overrides import StoredRunOverrides
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import GivenDocument, GivenError
 from datapipe_local.seed.reset import reset_service
+from datapipe_local.warehouse import previews
+from datapipe_local.warehouse.warehouse import WarehouseError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
     from datapipe_local.control.time import Time
     from datapipe_local.engine.engine import Engine
     from datapipe_local.services.context import Context
+
+#: Limits of a query.
+_SECONDS = 30
+_MOST_ROWS = 10_000
+_MOST_CHARACTERS = 20_000_000
 
 
 class InvalidSeedError(BadRequestError):
@@ -126,8 +132,29 @@ class Control:
                 self.polls.release(resource_id)
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """Return the rows of a query over the warehouse."""
-        return rows(self._context.warehouse, sql)
+        """
+        Return the rows of a query over the warehouse, for assertions of tests.
+
+        :param sql: A query that only reads.
+        :raises BadRequestError: the query does more than read, fails, or has too many rows.
+        """
+        try:
+            found = previews.preview(
+                self._context.warehouse,
+                sql,
+                seconds=_SECONDS,
+                most_rows=_MOST_ROWS,
+                most_characters=_MOST_CHARACTERS,
+                with_total=False,
+            )
+        except WarehouseError as error:
+            raise BadRequestError(f"sql: {error}", error_code="query_failed") from error
+        if not found.is_complete:
+            raise BadRequestError(
+                f"sql: more than {_MOST_ROWS:,} rows or {_MOST_CHARACTERS:,} characters: limit the query,"
+                " or count the rows."
+            )
+        return found.rows
 
     def seed(self, content: Mapping[str, Any], folder: Path | None = None) -> dict[str, int]:
         """

@@ -15,9 +15,8 @@ from datapipe_local.warehouse.loading import protection
 from datapipe_local.warehouse.loading.columns import ColumnsError
 from datapipe_local.warehouse.loading.incremental import OutdatedError
 from datapipe_local.warehouse.loading.load_options import Run
-from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.table_loader import LoadFacts, Slice, TableLoader
-from datapipe_local.warehouse.statements import WarehouseStorageError
+from datapipe_local.warehouse.statements import StructureError, WarehouseStorageError
 from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
 
 if TYPE_CHECKING:

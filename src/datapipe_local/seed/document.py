@@ -20,6 +20,7 @@ from airflow_provider_datapipe.api.models.formats.yaml_reader import (
     path_text,
 )
 from datapipe_local.common.errors import SetupError
+from datapipe_local.services.checks import has_lone_surrogate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +130,7 @@ class Document(YamlReader):
 
     def _text(self, text: str, location: Location) -> str:
         """Return a text if it can be stored and sent."""
-        if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
+        if "\0" in text or has_lone_surrogate(text):
             raise self.error(location, "the text contains NUL or half a character (a lone surrogate)")
         return text
 

@@ -12,7 +12,8 @@ from datapipe_local.common.names import FILE_ENDINGS
 T = TypeVar("T")
 
 _ID = re.compile(r"[A-Za-z0-9._~-]{1,100}")
-_NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}")
+#: Form of names.
+NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}")
 _DEEPEST = 50
 _SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
 # Names of the DuckDB databases that are attached here.
@@ -38,7 +39,7 @@ def check_name(field: str, value: str) -> str:
 
     :raises BadRequestError: if the name is invalid.
     """
-    if not _NAME.fullmatch(value) or value.lower() in _SYSTEM_SCHEMAS:
+    if not NAME.fullmatch(value) or value.lower() in _SYSTEM_SCHEMAS:
         raise BadRequestError(
             f"{field}: {value[:100]!r} is not a valid name: use letters, digits and underscores, starting with a"
             " letter or one underscore."
@@ -89,9 +90,14 @@ def check_text(field: str, text: str) -> str:
 
     :raises BadRequestError: if the text contains a lone surrogate or NUL.
     """
-    if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
+    if "\0" in text or has_lone_surrogate(text):
         raise BadRequestError(f"{field}: it contains NUL or half a character (a lone surrogate): remove it.")
     return text
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Return True if a text contains half a character, which UTF-8 cannot encode."""
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def check_cron(field: str, expression: str) -> str:

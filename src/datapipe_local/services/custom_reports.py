@@ -11,7 +11,7 @@ from datapipe_local.common.names import free_name, snake_case
 from datapipe_local.connectors.sources import SOURCES
 from datapipe_local.connectors.sources.base import SourceError
 from datapipe_local.services import connections, elt_stream_sources, elt_streams, elt_syncs, elt_tables, references
-from datapipe_local.services.checks import check_name, check_text
+from datapipe_local.services.checks import check_name, check_text, has_lone_surrogate
 from datapipe_local.storage.ids import derived_id, new_id
 from datapipe_local.storage.records import CustomReport, EltSync
 from datapipe_local.warehouse.warehouse import Place, WarehouseError
@@ -65,8 +65,7 @@ def create(context: Context, wanted: Sequence[Wanted], *, add_as_source_stream: 
         raise BadRequestError(f"reports: there are {len(wanted)}: give at most {MOST}.")
     for index, one in enumerate(wanted):
         for field, text in one._asdict().items():
-            # A lone surrogate cannot be encoded in the response.
-            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            if has_lone_surrogate(text):
                 raise BadRequestError(
                     f"reports.{index}.{field}: it contains half a character (a lone surrogate): remove it."
                 )

@@ -25,6 +25,10 @@ class WarehouseStorageError(WarehouseError):
     """Full or unwritable disk. The message contains the folder and the remedy."""
 
 
+class StructureError(WarehouseError):
+    """Malformed file, or file with an unclear structure. The message has the line and the remedy, and no values."""
+
+
 def one_line(error: duckdb.Error) -> str:
     """Return the first part of an error message of DuckDB, without advice and diagrams, in one line."""
     reasons = []

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 
 from airflow_provider_datapipe.api.models.rules import JsonObject
+from datapipe_local.services.checks import NAME
 from datapipe_local.services.templates import LONGEST
 
 #: Deeper than real settings, but within the limits of JSON parsing and serialization.
 _DEEPEST = 32
-
-_NAME = r"^(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 #: Default of an optional field that is not nullable: None if the field is missing, but null is invalid.
 OMISSIBLE: Any = Field(default_factory=lambda: None)
@@ -53,7 +52,7 @@ SettingsObject = Annotated[JsonObject, AfterValidator(_check_depth)]
 
 def _documented(schema: dict[str, Any]) -> None:
     """Add constraints to the schema that the service validates on its own, to return its own error messages."""
-    constraints = {"name": {"pattern": _NAME}, "sql_template": {"minLength": 1, "maxLength": LONGEST}}
+    constraints = {"name": {"pattern": f"^{NAME.pattern}$"}, "sql_template": {"minLength": 1, "maxLength": LONGEST}}
     for name, field in schema.get("properties", {}).items():
         field.update(constraints.get(name, {}))
 

@@ -16,8 +16,8 @@ import duckdb
 
 from datapipe_local.warehouse.loading import csv_encoding, csv_exact, csv_lines
 from datapipe_local.warehouse.loading.csv_dialect import CsvDialect, DialectError, detect
-from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.types import common_type
+from datapipe_local.warehouse.statements import StructureError
 from datapipe_local.warehouse.warehouse import Scan, WarehouseError, literal, number, quoted
 
 if TYPE_CHECKING:

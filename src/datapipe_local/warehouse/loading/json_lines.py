@@ -14,8 +14,8 @@ import duckdb
 
 from airflow_provider_datapipe.api.models.formats import strict_json
 from datapipe_local.warehouse.loading.relations import Relations
-from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.types import Typed, described
+from datapipe_local.warehouse.statements import StructureError
 from datapipe_local.warehouse.warehouse import NESTED, literal, quoted
 
 if TYPE_CHECKING:

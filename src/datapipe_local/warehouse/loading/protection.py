@@ -12,8 +12,8 @@ import duckdb
 from datapipe_local.warehouse.loading import csv_files
 from datapipe_local.warehouse.loading.columns import ColumnsError, check_protected, possible_duplicates
 from datapipe_local.warehouse.loading.readable import Query, Selection
-from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.types import described, has
+from datapipe_local.warehouse.statements import StructureError
 from datapipe_local.warehouse.warehouse import Scan, WarehouseError, literal
 
 if TYPE_CHECKING:

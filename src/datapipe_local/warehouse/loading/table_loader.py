@@ -21,8 +21,8 @@ from datapipe_local.warehouse.loading.columns import ColumnsError, check_renamed
 from datapipe_local.warehouse.loading.incremental import OutdatedError
 from datapipe_local.warehouse.loading.load_options import LoadOptions, Note, Run
 from datapipe_local.warehouse.loading.readable import relations
-from datapipe_local.warehouse.loading.structure import StructureError
 from datapipe_local.warehouse.loading.types import described, has
+from datapipe_local.warehouse.statements import StructureError
 from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError, drop, number, quoted, transaction
 
 if TYPE_CHECKING:

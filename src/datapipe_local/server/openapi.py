@@ -19,7 +19,7 @@ _NEVER_SENT = "422"
 _NEVER_USED = ("HTTPValidationError", "ValidationError")
 
 
-def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ()) -> dict[str, Any]:
+def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """
     Return the OpenAPI document.
 

@@ -29,9 +29,8 @@ _FOLDER = "path"
 
 
 class Standing(Enum):
-    """State of a bridge."""
+    """State of a bridge that is not open."""
 
-    OPEN = "open"
     USED = "used"
     EXPIRED = "expired"
     UNKNOWN = "unknown"

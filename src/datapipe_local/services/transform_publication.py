@@ -17,6 +17,7 @@ from datapipe_local.warehouse.warehouse import WarehouseError
 if TYPE_CHECKING:
     from datapipe_local.services.context import Context
     from datapipe_local.services.transforms import Definition
+    from datapipe_local.storage.clock import Timestamp
     from datapipe_local.storage.records import Transform
     from datapipe_local.warehouse.warehouse import Place
 
@@ -147,6 +148,13 @@ def note_object(context: Context, transform: Transform) -> None:
     )
 
 
+def start_build(context: Context, transform_id: str, due_at: Timestamp) -> None:
+    """Let the engine build the table of a transform, unless it is already due to. The caller holds a transaction."""
+    context.store.transforms.update(transform_id, materialization_status=MaterializationStatus.RUNNING)
+    if jobs.get(context, JobKind.MATERIALIZATION, transform_id) is None:
+        jobs.add(context, JobKind.MATERIALIZATION, transform_id, due_at, begun=True)
+
+
 def check_names(name: str, folder_path: str) -> None:
     """
     Validate the name and the folder of a transform.
@@ -210,10 +218,7 @@ def _publish(
             note_object(context, published)
             transform_triggers.remove_schedule_of_view(context, published)
         else:
-            context.store.transforms.update(transform.id, materialization_status=MaterializationStatus.RUNNING)
-            if jobs.get(context, JobKind.MATERIALIZATION, transform.id) is None:
-                due_at = later(now, context.minimum_duration_of(transform.id))
-                jobs.add(context, JobKind.MATERIALIZATION, transform.id, due_at, begun=True)
+            start_build(context, transform.id, later(now, context.minimum_duration_of(transform.id)))
         published = transforms.get(context, transform.id)
     context.wake.set()
     return published

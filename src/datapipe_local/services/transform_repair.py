@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.models.transforms import Materialization, MaterializationStatus
+from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.common.errors import ServiceError
-from datapipe_local.services import jobs, transform_publication, transforms
-from datapipe_local.storage.records import JobKind
+from datapipe_local.services import transform_publication, transforms
 from datapipe_local.warehouse.warehouse import WarehouseError
 
 if TYPE_CHECKING:
@@ -89,7 +88,5 @@ def _rebuild_tables(context: Context, published: list[Transform]) -> None:
         if not is_table or place is None or context.warehouse.has(place):
             continue
         with context.store.transaction():
-            context.store.transforms.update(transform.id, materialization_status=MaterializationStatus.RUNNING)
-            if jobs.get(context, JobKind.MATERIALIZATION, transform.id) is None:
-                jobs.add(context, JobKind.MATERIALIZATION, transform.id, context.clock.now(), begun=True)
+            transform_publication.start_build(context, transform.id, context.clock.now())
         context.wake.set()

@@ -55,11 +55,8 @@ class Marks(NamedTuple):
     thousands: str = ""
 
 
-_NO_MARKS = Marks()
-
-
 def changes(
-    text: str, kind: str, formats: Mapping[str, str], marks: Marks = _NO_MARKS, *, finds_misfits: bool = False
+    text: str, kind: str, formats: Mapping[str, str], marks: Marks, *, finds_misfits: bool = False
 ) -> str | None:
     """
     Return the condition under which a type changes the text of a column; None if it never does.
@@ -124,7 +121,7 @@ def _or(*conditions: str) -> str:
     return " OR ".join(filter(None, conditions))
 
 
-def checked(name: str, kind: str, condition: str, formats: Mapping[str, str], marks: Marks = _NO_MARKS) -> str:
+def checked(name: str, kind: str, condition: str, formats: Mapping[str, str], marks: Marks) -> str:
     """
     Return the expression of a column that fails if the type changes a value, or may change it.
 
@@ -144,6 +141,6 @@ def checked(name: str, kind: str, condition: str, formats: Mapping[str, str], ma
     return f"CASE WHEN {condition} THEN error('not exact') ELSE CAST({value} AS {kind}) END AS {column}"
 
 
-def read_as(kind: str, marks: Marks = _NO_MARKS) -> str:
+def read_as(kind: str, marks: Marks) -> str:
     """Return the type to read a column with for :func:`checked`."""
     return kind if kind == "DOUBLE" and not marks.thousands else "VARCHAR"

@@ -73,6 +73,7 @@ class StreamLoader:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._loader = TableLoader(context.warehouse)
 
     def begin(self, job: Job) -> None:
         """Record the run, and reset a full refresh request that it fulfills."""
@@ -191,7 +192,7 @@ class StreamLoader:
         """
         warehouse, options = self._context.warehouse, elt_stream_sources.load_options_of(task.stream)
         try:
-            since = None if mode == OperationMode.FULL else TableLoader(warehouse).newest_pointer(task.place, options)
+            since = None if mode == OperationMode.FULL else self._loader.newest_pointer(task.place, options)
             need = Need(options.selection.excluded, since, check=warehouse.check, interruptible=warehouse.interruptible)
             with elt_stream_sources.opened(self._context, task.sync, task.stream.origin, need) as fetched:
                 try:
@@ -204,7 +205,7 @@ class StreamLoader:
     def _load(self, task: _Task, mode: str, trigger: str, fetched: Fetched, since: Newest | None) -> Loaded | None:
         _, stream, _, run, place = task
         slice_rows: int | None = self._context.store.setting(SLICE_SETTING, None)
-        loader, options = TableLoader(self._context.warehouse), elt_stream_sources.load_options_of(stream)
+        loader, options = self._loader, elt_stream_sources.load_options_of(stream)
         with elt_tables.locked(self._context, place):
             if not self._claim(task.job, stream, place):
                 return None
@@ -235,7 +236,7 @@ class StreamLoader:
             size: int | None = self._context.store.setting(SLICE_SETTING, None)
             facts = _load_facts(stream, run, 0, run.operation_mode, run.full_sync_trigger)
             try:
-                added = TableLoader(self._context.warehouse).load_next_slice(
+                added = self._loader.load_next_slice(
                     place, stream.rows_so_far, size, elt_stream_sources.load_options_of(stream), facts
                 )
             except WarehouseError as error:
@@ -246,7 +247,7 @@ class StreamLoader:
 
     def _noted(self, place: Place) -> Note | None:
         try:
-            return TableLoader(self._context.warehouse).last_load(place)
+            return self._loader.last_load(place)
         except WarehouseError as error:
             raise RunError(f"Cannot load {place}: {error}.") from error
 
@@ -258,9 +259,7 @@ class StreamLoader:
             stream = elt_streams.get(self._context, job.subject_id)
             sync = elt_syncs.get(self._context, stream.elt_sync_id)
         try:
-            parts = TableLoader(self._context.warehouse).related_tables(
-                Place(sync.destination_schema_name, stream.name)
-            )
+            parts = self._loader.related_tables(Place(sync.destination_schema_name, stream.name))
         except WarehouseError as error:
             raise RunError(f"Cannot read the tables that belong to the stream: {error}.") from error
         with self._context.store.transaction():

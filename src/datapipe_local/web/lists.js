@@ -2,6 +2,7 @@
 
 const PAGE = 100;
 const PAGES_AT_ONCE = 20;
+const REQUESTS_AT_ONCE = 4;
 const AGE_OF_LONG_LISTS = 30_000;
 
 // A whole list, in pages of 100. More than 2,000 entries are loaded only on request.
@@ -75,6 +76,22 @@ export class Runs {
     this.items = [...this.items, ...page.items.filter((run) => !known.has(run.id))];
     this.next = page.next;
   }
+}
+
+// Call a function for each item, a few at a time. Items that were deleted in the meantime are skipped: the next list
+// shows that.
+export async function forEachExisting(items, load) {
+  const ahead = [...items];
+  const next = async () => {
+    while (ahead.length) {
+      try {
+        await load(ahead.pop());
+      } catch (error) {
+        if (error.status !== 404) throw error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, next));
 }
 
 function began(run) {

@@ -3,7 +3,7 @@
 import { part } from "../api.js";
 import { h } from "../dom.js";
 import { duration, isGoing, number, plural, seconds } from "../format.js";
-import { Listing, Runs } from "../lists.js";
+import { forEachExisting, Listing, Runs } from "../lists.js";
 import { plots } from "../plot.js";
 import {
   badge, Browser, button, empty, facts, heading, link, loading, olderRuns, runNow, section, table, time,
@@ -12,7 +12,6 @@ import { scheduleOf } from "./syncs.js";
 
 const MOST_FAILURES = 100;
 const FIRST_FAILURES = 10;
-const AT_ONCE = 4;
 
 export function nameOf(one) {
   return `${one.source_id} → ${one.object_type_id}`;
@@ -31,23 +30,15 @@ function destination(one) {
 }
 
 // Load the newest run and the number of failed records of each shown sync.
-async function loadLatest(client, syncs, seen, signal) {
-  const ahead = [...syncs];
-  const next = async () => {
-    for (let one = ahead.pop(); one; one = ahead.pop()) {
-      const query = { reverse_etl_sync_id: one.id };
-      try {
-        const [runs, failures] = await Promise.all([
-          client.page("/reverse_etl_sync_runs", { ...query, limit: 1 }, signal),
-          client.get("/reverse_etl_failed_records/count", query, signal),
-        ]);
-        seen.set(one.id, { run: runs.items[0] || {}, failures: failures.count });
-      } catch (error) {
-        if (error.status !== 404) throw error;
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, next));
+function loadLatest(client, syncs, seen, signal) {
+  return forEachExisting(syncs, async (one) => {
+    const query = { reverse_etl_sync_id: one.id };
+    const [runs, failures] = await Promise.all([
+      client.page("/reverse_etl_sync_runs", { ...query, limit: 1 }, signal),
+      client.get("/reverse_etl_failed_records/count", query, signal),
+    ]);
+    seen.set(one.id, { run: runs.items[0] || {}, failures: failures.count });
+  });
 }
 
 export function reverseSyncs(app, _, query) {

@@ -3,13 +3,11 @@
 import { part } from "../api.js";
 import { h } from "../dom.js";
 import { duration, isGoing, number, seconds } from "../format.js";
-import { Listing, Runs } from "../lists.js";
+import { forEachExisting, Listing, Runs } from "../lists.js";
 import { plots } from "../plot.js";
 import {
   badge, Browser, cron, empty, facts, heading, link, loading, olderRuns, runNow, section, table, time,
 } from "../widgets.js";
-
-const SYNCS_AT_ONCE = 4;
 
 export function streams(app, _, query) {
   const list = new Listing(app.client, "/elt_streams", { elt_sync_id: query.sync });
@@ -73,21 +71,10 @@ export class States {
   }
 
   async load(streams, signal) {
-    const ids = [...new Set(streams.map((stream) => stream.elt_sync_id))];
-    const next = async () => {
-      for (let id = ids.pop(); id !== undefined; id = ids.pop()) {
-        let answer;
-        try {
-          answer = await this.client.get(`/elt_syncs/${part(id)}/status`, {}, signal);
-        } catch (error) {
-          // The sync was deleted in the meantime; the next list shows that.
-          if (error.status === 404) continue;
-          throw error;
-        }
-        this.bySync.set(id, new Map((answer.source_streams || []).map((one) => [one.name, one])));
-      }
-    };
-    await Promise.all(Array.from({ length: SYNCS_AT_ONCE }, next));
+    await forEachExisting(new Set(streams.map((stream) => stream.elt_sync_id)), async (id) => {
+      const answer = await this.client.get(`/elt_syncs/${part(id)}/status`, {}, signal);
+      this.bySync.set(id, new Map((answer.source_streams || []).map((one) => [one.name, one])));
+    });
   }
 }
 

@@ -171,9 +171,12 @@ function picture(world, browser) {
     return empty(`The graph has ${number(seen.size)} items.`, "Filter transforms to see a part of it, or open one of them.");
   }
   if (!seen.size) return empty("No transform matches.");
-  return [legend(), world.draw({
-    nodes: all.nodes.filter((node) => seen.has(node.id)), edges: all.edges.filter(([from, to]) => seen.has(from) && seen.has(to)),
-  })];
+  return [legend(), world.draw(among(all, seen))];
+}
+
+// Part of a graph.
+function among({ nodes, edges }, ids) {
+  return { nodes: nodes.filter((node) => ids.has(node.id)), edges: edges.filter(([from, to]) => ids.has(from) && ids.has(to)) };
 }
 
 export function transform(app, [id]) {
@@ -217,9 +220,7 @@ export function transform(app, [id]) {
         section("Dependencies",
           !world.transforms.loaded ? loading()
             : seen.size > MOST ? empty(`${number(seen.size)} related items are too many for a graph.`)
-              : [legend(), world.draw({
-                nodes: all.nodes.filter((node) => seen.has(node.id)), edges: all.edges.filter(([from, to]) => seen.has(from) && seen.has(to)),
-              }, `t:${id}`)]),
+              : [legend(), world.draw(among(all, seen), `t:${id}`)]),
         section("SQL", h("pre", { tabindex: "0", role: "region", "aria-label": "SQL" }, h("code", null, one.sql_template))),
         one.status === "published" ? section("Columns", hidden ? h("p", { class: "note" }, hidden) : table({
           caption: "Columns", rows: columns, key: (column) => column.name, empty: empty("The columns are not known yet."),

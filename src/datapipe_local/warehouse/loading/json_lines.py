@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 NO_FIELDS = "json"
 #: Options that make each field of a row a column, regardless of the number of fields and of their frequency.
 _BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
-#: Types to which DuckDB converts other values (true, 2.5, "7") without an error.
-_CONVERTING = frozenset({"BIGINT", "BOOLEAN", "DOUBLE", "HUGEINT"})
 #: DuckDB's default limit of the line length. It reserves this size for each thread.
 LONGEST_LINE = 1 << 24
 _CHUNK = 1 << 17

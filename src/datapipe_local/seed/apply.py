@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.api.models.formats.yaml_reader import Location
     from datapipe_local.seed import models
-    from datapipe_local.seed.document import Source
+    from datapipe_local.seed.document import Document
     from datapipe_local.services.context import Context
     from datapipe_local.storage.store import Store
 
@@ -77,7 +77,7 @@ class Seeding:
     :raises SetupError: the seed is invalid.
     """
 
-    def __init__(self, context: Context, document: Source) -> None:
+    def __init__(self, context: Context, document: Document | GivenDocument) -> None:
         self._context = context
         self._document = document
         self._seed = self._validated(Seed, dict(document.content), ())

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.formats.yaml_reader import (
     Location,
@@ -25,28 +25,6 @@ from datapipe_local.services.checks import has_lone_surrogate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-
-class Source(Protocol):
-    """Source of a seed."""
-
-    @property
-    def name(self) -> str:
-        """The unique name of the source."""
-
-    @property
-    def folder(self) -> Path:
-        """The base folder of relative paths."""
-
-    @property
-    def content(self) -> Mapping[str, Any]:
-        """The seed."""
-
-    def error(self, location: Sequence[str | int], message: str) -> SetupError:
-        """Return the error of a value."""
-
-    def has(self, location: Location) -> bool:
-        """Return True if the value exists."""
 
 
 class Document(YamlReader):

@@ -76,13 +76,10 @@ class Home:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            foreign = (
-                []
-                if self.is_initialised
-                else sorted(filter(self._is_foreign, (path.name for path in self.folder.iterdir())))
-            )
+            names = [] if self.is_initialised else [path.name for path in self.folder.iterdir()]
         except OSError as error:
             raise SetupError(f"Cannot create the home {self.folder}: {error.strerror}.") from error
+        foreign = sorted(filter(self._is_foreign, names))
         if foreign:
             raise SetupError(
                 f"{self.folder} contains other files ({foreign[0][:100]}) and is not a home:"

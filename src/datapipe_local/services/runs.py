@@ -2,35 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 from urllib.parse import urlencode
 
 from datapipe_local.common.errors import BadRequestError, NotFoundError
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.ids import RunId
+from datapipe_local.storage.records import EltStreamRun, ReverseEtlSyncRun
 from datapipe_local.storage.table import Page
 
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
-
     from datapipe_local.storage.clock import Timestamp
     from datapipe_local.storage.table import Table
 
-    class Run(Protocol):
-        """Fields that all runs have."""
-
-        __dataclass_fields__: ClassVar[dict[str, Any]]
-
-        @property
-        def id(self) -> str:
-            """Return the opaque ID."""
-
-        @property
-        def started_at(self) -> Timestamp:
-            """Return the start time."""
-
-
-R = TypeVar("R", bound="Run")
+R = TypeVar("R", EltStreamRun, ReverseEtlSyncRun)
 
 Direction = Literal["asc", "desc"]
 _MILLISECOND = 0.001

@@ -156,13 +156,7 @@ class Seeding:
 
     def _orchestration(self, entry: models.Orchestration, location: Location) -> None:
         orchestration_id = entry.id or derived_id("orchestration", entry.name)
-        self._put(
-            "orchestration",
-            orchestration_id,
-            location,
-            orchestrations.put,
-            {"name": entry.name, "cron_schedule": entry.cron_schedule},
-        )
+        self._put("orchestration", orchestration_id, location, orchestrations.put, entry.model_dump(exclude={"id"}))
 
     def _elt_sync(self, entry: models.EltSync, location: Location) -> None:
         sync_id = _sync_id(entry)

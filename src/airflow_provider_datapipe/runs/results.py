@@ -18,6 +18,7 @@ from airflow_provider_datapipe.runs.errors import (
     RunVanishedError,
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.kinds.base import result_of_run
 from airflow_provider_datapipe.runs.log_lines.labels import resource_label
 from airflow_provider_datapipe.runs.models import RunResult, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome, is_success
@@ -35,23 +36,7 @@ _MAY_BE_ACTIVE = "The run may still be active: check it in the service before th
 
 def build_run_result(end: WaitOutcome) -> RunResult:
     """Return the result of a run for any outcome."""
-    reference = end.reference
-    known = end.result or RunResult(
-        kind=reference.kind,
-        resource_id=reference.resource_id,
-        name=reference.name,
-        run_id=reference.run_id,
-        status=None,
-        outcome=str(end.outcome),
-        started_at=None,
-        finished_at=None,
-        duration=None,
-        rows_synced=None,
-        rows_failed=None,
-        rows_total=None,
-        attached=reference.attached,
-        error=None,
-    )
+    known = end.result or result_of_run(end.reference, end.outcome, status=None)
     error = known["error"] or end.detail
     return RunResult(**{**known, "error": None if error is None else one_line(error)})
 

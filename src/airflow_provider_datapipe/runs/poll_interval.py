@@ -46,9 +46,7 @@ _LEAST_SPREAD = 0.05
 @dataclass(frozen=True, slots=True)
 class RunDurations:
     """
-    Durations of earlier runs. ``RunDurations()`` has none.
-
-    :meth:`as_json` serializes it. The derived arrays take about one kilobyte.
+    Durations of earlier runs. ``RunDurations()`` has none. The derived arrays take about one kilobyte.
 
     :param durations: durations of the successful runs in seconds, newest first. :meth:`of` also accepts invalid values.
     """
@@ -81,15 +79,6 @@ class RunDurations:
         :param durations: durations in seconds, newest first.
         """
         return cls(tuple(valid_durations(durations)))
-
-    def as_json(self) -> list[float]:
-        """Return it as JSON."""
-        return list(self.durations)
-
-    @classmethod
-    def from_json(cls, data: Iterable[Any] | None) -> Self:
-        """Return the history that :meth:`as_json` serialized, without durations for None."""
-        return cls.of(data or ())
 
     def interval(self, age: float) -> float:
         """Return the seconds until the next poll of a run of an age, without limits."""

@@ -137,8 +137,6 @@ class RunWait:
     """
 
     __slots__ = (
-        "_began",
-        "_contact",
         "_early_interval",
         "_early_until",
         "_failures",
@@ -149,7 +147,9 @@ class RunWait:
         "_not_before",
         "_policy",
         "_refusal",
+        "began",
         "due",
+        "last_answer",
         "lost",
         "reference",
     )
@@ -167,7 +167,8 @@ class RunWait:
         self.due = now
         self._policy = policy
         self._jitter = jitter
-        self._contact = now
+        #: Time of the last answer, or of the start of the wait, in seconds since the epoch.
+        self.last_answer = now
         #: The failure while polls of this run alone fail, None otherwise.
         self.lost: DatapipeError | None = None
         self._failures = 0
@@ -176,9 +177,9 @@ class RunWait:
         #: Time before which the service does not want to be polled, and the message of its refusal.
         self._not_before, self._refusal = now, ""
         self._last: RunState | None = None
-        # Start of the run if known, otherwise the start of the wait.
-        self._began = now if reference.absent_since is None else reference.absent_since
-        self._history = None if policy.poll_interval is not None else RunDurations.from_json(reference.durations)
+        #: Start of the run, or of the wait if that is not known, in seconds since the epoch.
+        self.began = now if reference.absent_since is None else reference.absent_since
+        self._history = None if policy.poll_interval is not None else RunDurations.of(reference.durations)
         dense = policy.first_interval is not None and self._history is not None and is_short(reference.durations)
         #: Seconds until the next poll if the history asks for less frequent polls, and the time until which this holds.
         self._early_interval = policy.first_interval if dense else None
@@ -197,7 +198,7 @@ class RunWait:
     @property
     def lost_at(self) -> float:
         """Time at which contact counts as lost unless a poll succeeds before, in seconds since the epoch."""
-        return self._contact + self._policy.contact_limit
+        return self.last_answer + self._policy.contact_limit
 
     @property
     def outcome(self) -> Outcome:
@@ -208,16 +209,6 @@ class RunWait:
     def result(self) -> RunResult | None:
         """Result of the run at the last poll, None if the run was not shown yet."""
         return self._last.result if self._last else None
-
-    @property
-    def began(self) -> float:
-        """Start of the run, or of the wait if that is not known, in seconds since the epoch."""
-        return self._began
-
-    @property
-    def last_answer(self) -> float:
-        """Time of the last answer, or of the start of the wait, in seconds since the epoch."""
-        return self._contact
 
     def delay_first_poll(self, now: float, longest: float) -> None:
         """
@@ -244,7 +235,7 @@ class RunWait:
 
     def silence(self, now: float) -> float:
         """Return the seconds since the last answer if polls have failed or are overdue, otherwise 0."""
-        return now - self._contact if self._failures or now > self.due + _OVERDUE else 0.0
+        return now - self.last_answer if self._failures or now > self.due + _OVERDUE else 0.0
 
     def seen(self, state: RunState, now: float, was_due: float | None = None) -> WaitOutcome | None:
         """
@@ -263,7 +254,7 @@ class RunWait:
         self.reference = replace(state.reference, absent_since=None if not absent else now if since is None else since)
         started = known and known["started_at"]
         if started:
-            self._began = datetime.fromisoformat(started).timestamp()
+            self.began = datetime.fromisoformat(started).timestamp()
         if state.outcome.is_over:
             if state.is_final or now >= (self.reference.stale_until or 0.0):
                 return self._end(WaitOutcomeReason.RUN_OVER)
@@ -296,7 +287,7 @@ class RunWait:
         delay = interval = self._interval(now)
         if slow_down:
             self._failures += 1
-            if counts_as_lost(self._failures, self._contact if self.was_seen else None, now):
+            if counts_as_lost(self._failures, self.last_answer if self.was_seen else None, now):
                 self.lost = error
             delay = delay_after(self._failures, interval, self._jitter())
         retry_after = requested_delay(error)
@@ -309,14 +300,14 @@ class RunWait:
         return end
 
     def _record_contact(self, now: float) -> None:
-        self._contact = now
+        self.last_answer = now
         self._failures, self.lost = 0, None
         self._missing = None
 
     def _not_found(self, error: DatapipeError, now: float) -> WaitOutcome | None:
         """Count an answer that the run does not exist. Return the outcome of the wait after the grace period."""
         # The service can be reached, so this is not a loss of contact.
-        self._contact = now
+        self.last_answer = now
         self._failures, self.lost = 0, None
         missing = self._missing = self._missing or MissingRun(self._policy.missing_grace, now)
         if missing.is_final(now):
@@ -327,7 +318,7 @@ class RunWait:
         """Return the outcome of the wait if the service has been unreachable for longer than the limit, else None."""
         if now < self.lost_at:
             return None
-        return self._end(WaitOutcomeReason.LOST_CONTACT, f"for {now - self._contact:.0f} s.\n{error}")
+        return self._end(WaitOutcomeReason.LOST_CONTACT, f"for {now - self.last_answer:.0f} s.\n{error}")
 
     def expired(self, now: float) -> WaitOutcome | None:
         """
@@ -342,7 +333,7 @@ class RunWait:
             return None
         if deadline is not None and self.due >= deadline:
             return self._end(WaitOutcomeReason.TIMEOUT)
-        return self._end(WaitOutcomeReason.LOST_CONTACT, f"for {now - self._contact:.0f} s.\n{self._refusal}")
+        return self._end(WaitOutcomeReason.LOST_CONTACT, f"for {now - self.last_answer:.0f} s.\n{self._refusal}")
 
     def _seconds_until_poll(self, now: float, was_due: float | None) -> float:
         """Return the seconds until the next poll."""
@@ -363,7 +354,7 @@ class RunWait:
             return policy.poll_interval
         # The durations of earlier runs do not predict the time until a run begins.
         history = self._history if self._history and self.reference.absent_since is None else _NO_HISTORY
-        return next_poll(now - self._began, history, fastest=policy.fastest, slowest=policy.slowest)
+        return next_poll(now - self.began, history, fastest=policy.fastest, slowest=policy.slowest)
 
     def _schedule_poll(self, now: float, delay: float) -> WaitOutcome | None:
         deadline = self._policy.deadline

@@ -28,12 +28,18 @@ from airflow_provider_datapipe.runs.task_state import KnownRuns, oldest_new_run
 
 
 class Kind(ABC):
-    """One kind of run."""
+    """
+    One kind of run.
+
+    A kind without a list of runs implements neither :meth:`newest` nor the methods that read its answer.
+    """
 
     #: Name in references and results.
     name: ClassVar[str]
     #: Noun for the resource in messages.
     noun: ClassVar[str]
+    #: Field of a listed run with the ID of its resource.
+    owner_field: ClassVar[str]
     #: True if several runs of a resource can be active at a time.
     may_overlap: ClassVar[bool] = False
     #: True if the next try of a task continues with the run of the earlier try. Otherwise there is no list of runs.
@@ -65,15 +71,14 @@ class Kind(ABC):
         :param baseline: runs known before the request.
         """
 
-    @abstractmethod
     def newest(self, resource_id: str) -> Request[Any]:
         """Return the request that shows the newest runs."""
+        raise NotImplementedError
 
     def oldest_first(self, resource_id: str) -> Request[Any] | None:
         """Return the request that lists all stored runs, oldest first; None if there is no such list."""
         return None
 
-    @abstractmethod
     def baseline(self, target: RunTarget, newest: Any, since: float) -> KnownRuns:
         """
         Return the runs that are known before a run is requested.
@@ -82,6 +87,7 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         :param since: current time by the service's clock.
         """
+        raise NotImplementedError
 
     def durations(self, newest: Any) -> list[float]:
         """
@@ -91,7 +97,6 @@ class Kind(ABC):
         """
         return []
 
-    @abstractmethod
     def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Any, now: float) -> RunState | None:
         """
         Return the first run that may have been started since the baseline, or None.
@@ -103,8 +108,8 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         :param now: current time by the service's clock.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def find_run(self, reference: RunRef, newest: Any) -> RunState | None:
         """
         Return the run of a reference if the list of the newest runs shows it.
@@ -112,8 +117,8 @@ class Kind(ABC):
         :param reference: the run.
         :param newest: the answer to :meth:`newest`.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def find_active(self, target: RunTarget, newest: Any) -> RunState | None:
         """
         Return the run that has not finished, if the newest runs show one.
@@ -121,6 +126,7 @@ class Kind(ABC):
         :param target: the resource to run.
         :param newest: the answer to :meth:`newest`.
         """
+        raise NotImplementedError
 
     def expected(self, target: RunTarget, baseline: KnownRuns) -> RunRef | None:
         """Return a reference to the first run after the baseline; None if no list will show it."""

@@ -12,25 +12,6 @@ from airflow_provider_datapipe.runs.log_lines.labels import span
 LogLine: TypeAlias = tuple[int, str]
 
 
-def lost_line(error: DatapipeError) -> LogLine:
-    """
-    Return the line for a loss of contact.
-
-    :param error: the failure of the last poll.
-    """
-    return logging.WARNING, f"Contact with the service was lost: {error}\nPolling continues."
-
-
-def restored_line(lost_since: float, now: float) -> LogLine:
-    """
-    Return the line for the end of a loss of contact.
-
-    :param lost_since: time of the loss, as seconds since the epoch.
-    :param now: seconds since the epoch.
-    """
-    return logging.INFO, f"Contact with the service was restored after {span(now - lost_since)}."
-
-
 class ContactLog:
     """
     Log of one wait: one line for each loss of contact, and one for its end.
@@ -53,7 +34,7 @@ class ContactLog:
         if self.lost_since is not None:
             return None
         self.lost_since = now
-        return lost_line(error)
+        return logging.WARNING, f"Contact with the service was lost: {error}\nPolling continues."
 
     def answered(self, now: float) -> LogLine | None:
         """
@@ -64,4 +45,4 @@ class ContactLog:
         if self.lost_since is None:
             return None
         lost_since, self.lost_since = self.lost_since, None
-        return restored_line(lost_since, now)
+        return logging.INFO, f"Contact with the service was restored after {span(now - lost_since)}."

@@ -38,8 +38,6 @@ _ID_FIELDS = {
     "orchestration": "orchestration_id",
     "reverse_etl": "reverse_etl_sync_id",
 }
-#: Field of a run with the ID of its resource, by kind.
-_OWNER_FIELDS = _ID_FIELDS | {"elt_stream": "elt_stream_id"}
 
 
 class _ResourceCondition(Condition):
@@ -242,7 +240,7 @@ def _check_owner(kind: Kind, reference: RunRef, run: Any) -> None:
 
     :raises ValueError: if it is a run of another resource.
     """
-    owner = getattr(run, _OWNER_FIELDS[kind.name])
+    owner = getattr(run, kind.owner_field)
     if owner != reference.resource_id:
         raise ValueError(
             f"run_id is wrong: {reference.run_id!r} is a run of {kind.noun} {owner}, not of {reference.resource_id}. "

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pendulum
 
-from airflow_provider_datapipe.api.models.common import format_timestamp, known_time, parse_timestamp
+from airflow_provider_datapipe.api.models.common import format_timestamp, parse_optional_timestamp
 
 log = logging.getLogger(__name__)
 
@@ -106,14 +106,6 @@ class EventCursor:
     def noted(self) -> frozenset[str]:
         """IDs of the reported and the unfinished runs."""
         return frozenset(self.reported) | frozenset(self.going)
-
-    def needs_more(self, page: Sequence[SeenRun]) -> bool:
-        """
-        Return True if older runs have to be read.
-
-        :param page: the runs of the last page.
-        """
-        return not reaches(page, self.since)
 
     def absent(self, runs: Sequence[SeenRun], now: float) -> dict[str, str]:
         """
@@ -299,12 +291,8 @@ def _newest_start(runs: Iterable[SeenRun], now: float) -> str:
 
 
 def _earlier(moment: str, seconds: float) -> str:
-    at = parse_timestamp(moment)
-    if not isinstance(at, pendulum.DateTime):
-        raise TypeError(f"{moment!r} is not a time")
-    if known_time(at) is None:
-        return moment
-    return format_timestamp(at.subtract(seconds=seconds))
+    at = parse_optional_timestamp(moment)
+    return moment if at is None else format_timestamp(at.subtract(seconds=seconds))
 
 
 def _bounded(since: str, reported: dict[str, str], clock: str) -> tuple[str, dict[str, str]]:

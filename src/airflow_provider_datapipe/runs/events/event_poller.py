@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from airflow_provider_datapipe.api.errors import DatapipeError
@@ -20,7 +21,7 @@ from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import requested_delay
 from airflow_provider_datapipe.flows import run_async
 from airflow_provider_datapipe.runs.backoff import delay_after, is_of_connection
-from airflow_provider_datapipe.runs.events.event_sources import EVENT_SOURCES, EventSource, Subscription, once
+from airflow_provider_datapipe.runs.events.event_sources import EVENT_SOURCES, EventSource, Subscription
 from airflow_provider_datapipe.runs.polling.per_loop import PerLoop
 from airflow_provider_datapipe.runs.polling.run_poller import RunPoller, shared_run_poller
 from airflow_provider_datapipe.runs.polling.shared_client import Reader
@@ -110,7 +111,7 @@ class Subscriber:
         if self._held:
             (kept, cursor_of_held) = self._held
             payloads = [*kept, *payloads]
-        self._drop_held()
+        self.drop_held()
         *first, last = payloads
         began = now if first else self._sent_at
         if began + _STARTED_WITHIN <= now:
@@ -122,7 +123,7 @@ class Subscriber:
     def _release(self, put: Callable[[EventBatch], None]) -> None:
         if self._held:
             payloads, cursor = self._held
-            self._drop_held()
+            self.drop_held()
             put(EventBatch({self: self._sending(payloads, cursor)}))
 
     def _sending(self, payloads: list[dict[str, Any]], cursor: dict[str, Any] | None) -> SubscriberEvents:
@@ -131,11 +132,8 @@ class Subscriber:
         self._sent_at = time.monotonic()
         return payloads, cursor
 
-    def leave(self) -> None:
-        """Unsubscribe. Drop the event that is held back: its cursor is not stored, so the next subscriber gets it."""
-        self._drop_held()
-
-    def _drop_held(self) -> None:
+    def drop_held(self) -> None:
+        """Drop the event that is held back. Its cursor is not stored, so a later subscriber gets the event."""
         if self._timer:
             self._timer.cancel()
         self._held = self._timer = None
@@ -249,7 +247,8 @@ class _PolledResource:
 
     async def _poll_once(self, run_poller: RunPoller) -> None:
         async def send(request: Request[Any]) -> Any:
-            return await run_poller.send(once(request), after_failure=self._failures > 0)
+            # The poller repeats the request. Retries of the client would delay other polls.
+            return await run_poller.send(replace(request, once=True), after_failure=self._failures > 0)
 
         subscribers = list(self.subscribers)
         subscriptions = [subscriber.subscription for subscriber in subscribers]
@@ -342,7 +341,7 @@ class EventPoller:
             yield
         finally:
             del resource.subscribers[subscriber]
-            subscriber.leave()
+            subscriber.drop_held()
             if not resource.subscribers:
                 # Remove it before the first await, so that a new subscriber creates another one.
                 del self._resources[subscriber.resource]

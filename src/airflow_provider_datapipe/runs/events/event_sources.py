@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from typing_extensions import override
@@ -403,7 +403,7 @@ async def _poll_runs(
         is_empty, shown = await read(following)
         if is_empty or not any(
             not shown
-            or (needs_more_at_first(seen, shown, now, overlap) if cursor is None else cursor.needs_more(shown))
+            or (needs_more_at_first(seen, shown, now, overlap) if cursor is None else not reaches(shown, cursor.since))
             for cursor in cursors
         ):
             break
@@ -450,11 +450,7 @@ def _report(unreadable: set[str], what: str, error: Exception) -> None:
 
 
 def _seen(kind: str, run: Any, name: str | None) -> SeenRun:
-    resource_id = {
-        "elt_stream": lambda: run.elt_stream_id,
-        "orchestration": lambda: run.orchestration_id,
-        "reverse_etl": lambda: run.reverse_etl_sync_id,
-    }[kind]()
+    resource_id = getattr(run, KINDS[kind].owner_field)
     observed = KINDS[kind].read(RunRef(kind, resource_id, name or resource_id), run)
     result = observed.result
     is_slice = result is not None and result["status"] == "CHUNK_COMPLETED"
@@ -490,8 +486,3 @@ def _may_have_ended(fingerprint: StatusFingerprint | None, cursors: Sequence[Eve
     """Return True if a cursor has more unfinished runs than the status shows, or if a subscriber has no cursor yet."""
     active = int(fingerprint is not None and fingerprint[0] is not None)
     return any(cursor is None or len(cursor.going) > active for cursor in cursors)
-
-
-def once(request: Request[Any]) -> Request[Any]:
-    """Return the request without retries of the client. The poller repeats it; retries would delay other polls."""
-    return replace(request, once=True)

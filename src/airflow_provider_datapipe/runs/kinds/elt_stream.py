@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pendulum
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
-from airflow_provider_datapipe.api.models.common import RunRequested, parse_timestamp
+from airflow_provider_datapipe.api.models.common import RunRequested, parse_optional_timestamp
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import StreamSnapshot
 from airflow_provider_datapipe.api.request import Request
@@ -29,6 +28,7 @@ class EltStreamKind(ScheduledKind):
 
     name = "elt_stream"
     noun = "ELT stream"
+    owner_field = "elt_stream_id"
     _list_runs = staticmethod(elt_stream_runs.list_)
     _get_run = staticmethod(elt_stream_runs.get)
 
@@ -92,8 +92,8 @@ class EltStreamKind(ScheduledKind):
 
 def _is_of(snapshot: StreamSnapshot, result: RunResult | None) -> bool:
     """Return True if a snapshot, which has no run ID, may show a run: its start time matches."""
-    started = parse_timestamp(result["started_at"]) if result else None
-    if not isinstance(started, pendulum.DateTime) or snapshot.started_at is None:
+    started = parse_optional_timestamp(result["started_at"]) if result else None
+    if started is None or snapshot.started_at is None:
         return True
     # The status can have whole seconds, while runs have milliseconds.
     return abs((snapshot.started_at - started).total_seconds()) <= _START_TOLERANCE

@@ -20,6 +20,7 @@ class OrchestrationKind(ListedKind):
 
     name = "orchestration"
     noun = "orchestration"
+    owner_field = "orchestration_id"
     _get_run = staticmethod(orchestration_runs.get)
     # The interface declares no conflict for orchestrations.
     may_overlap = True

@@ -30,6 +30,7 @@ class ReverseEtlKind(ScheduledKind):
 
     name = "reverse_etl"
     noun = "reverse ETL sync"
+    owner_field = "reverse_etl_sync_id"
     _list_runs = staticmethod(reverse_etl_sync_runs.list_)
     _get_run = staticmethod(reverse_etl_sync_runs.get)
 

@@ -23,7 +23,7 @@ fails, or waits for the task's own run to appear in the list.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 from typing import Any
@@ -96,6 +96,7 @@ class Conflict:
     run: RunState
 
 
+@dataclass(slots=True, kw_only=True)
 class ConflictResolver:
     """
     Decisions about the refused requests of one start.
@@ -110,29 +111,17 @@ class ConflictResolver:
     :param service_time: function that returns the current time by the service's clock.
     """
 
-    def __init__(
-        self,
-        kind: Kind,
-        target: RunTarget,
-        if_running: IfRunning,
-        *,
-        time_limit: float,
-        first_pause: float,
-        newest: Callable[[], Awaitable[Any]],
-        clock: Callable[[], float],
-        service_time: Callable[[], float],
-    ) -> None:
-        self._kind = kind
-        self._target = target
-        self._if_running = if_running
-        self._time_limit = time_limit
-        self._first_pause = first_pause
-        self._newest = newest
-        self._clock = clock
-        self._service_time = service_time
-        #: Number of refusals, and time of the first one after which the task paused.
-        self._refusals = 0
-        self._since: float | None = None
+    kind: Kind
+    target: RunTarget
+    if_running: IfRunning
+    time_limit: float
+    first_pause: float
+    newest: Callable[[], Awaitable[Any]]
+    clock: Callable[[], float]
+    service_time: Callable[[], float]
+    #: Number of refusals, and time of the first one after which the task paused.
+    _refusals: int = field(default=0, init=False)
+    _since: float | None = field(default=None, init=False)
 
     def check_active(self, newest: Any) -> None:
         """
@@ -144,7 +133,7 @@ class ConflictResolver:
         :param newest: the newest runs.
         :raises: see :meth:`resolve`.
         """
-        active = self._kind.find_active(self._target, newest)
+        active = self.kind.find_active(self.target, newest)
         if active is not None and not self._is_abandoned(RunRecord.of(active)) and not self._is_planned(active):
             self._apply_policy(Conflict(BlockingRunState.ACTIVE, active))
 
@@ -173,32 +162,32 @@ class ConflictResolver:
             if attached is not None:
                 return attached
         if self._since is None:
-            self._since = self._clock()
-        elif self._clock() >= self._since + self._time_limit:
-            expected = self._kind.expected(self._target, baseline)
+            self._since = self.clock()
+        elif self.clock() >= self._since + self.time_limit:
+            expected = self.kind.expected(self.target, baseline)
             if may_be_own and expected is not None:
                 return RunState(replace(expected, attached=True), Outcome.SCHEDULED)
             raise self._refused(conflict, error) from None
-        await sleep(backoff_delay(self._refusals, first=self._first_pause, longest=_LONGEST_PAUSE))
+        await sleep(backoff_delay(self._refusals, first=self.first_pause, longest=_LONGEST_PAUSE))
         return None
 
     async def _find_conflict(
         self, baseline: KnownRuns, error: ConflictError, *, may_have_started: bool
     ) -> RunState | Conflict | None:
         """Return this task's own run, or the conflict with another run, or None if no run explains the refusal."""
-        kind, target = self._kind, self._target
+        kind, target = self.kind, self.target
         newest = None
         if may_have_started or not error.active_run_id:
-            newest = await self._newest()
+            newest = await self.newest()
         if may_have_started:
-            own = kind.find_new(target, baseline, newest, self._service_time())
+            own = kind.find_new(target, baseline, newest, self.service_time())
             if own is not None:
                 return own
         if error.active_run_id:
             named = await self._named(baseline, RunRef.to(kind.name, target, run_id=error.active_run_id))
             is_shown = named.state is not BlockingRunState.STALE
             # if_running does not apply to this task's own run.
-            is_own = may_have_started and is_shown and baseline.is_new_run(named.run, self._service_time())
+            is_own = may_have_started and is_shown and baseline.is_new_run(named.run, self.service_time())
             return named.run if is_own else named
         active = kind.find_active(target, newest)
         if active is not None:
@@ -214,7 +203,7 @@ class ConflictResolver:
         """Return the state of the run that a refusal names."""
         reference = replace(reference, attached=True)
         try:
-            state = self._kind.read(reference, await send(self._kind.poll_request(reference)))
+            state = self.kind.read(reference, await send(self.kind.poll_request(reference)))
         except AuthenticationError:
             raise
         except DatapipeError:
@@ -222,32 +211,32 @@ class ConflictResolver:
             return Conflict(BlockingRunState.STALE, RunState(reference, Outcome.SCHEDULED))
         if not state.outcome.is_over:
             return Conflict(BlockingRunState.ACTIVE, state)
-        was_over = baseline.was_over(state, self._service_time())
+        was_over = baseline.was_over(state, self.service_time())
         return Conflict(BlockingRunState.STALE if was_over else BlockingRunState.FINISHED, state)
 
     def _is_abandoned(self, run: RunRecord) -> bool:
         """Return True for a slice after which the next run of its load should have appeared."""
-        is_old = run.finished is not None and self._service_time() > run.finished.timestamp() + SCHEDULE_LIMIT
+        is_old = run.finished is not None and self.service_time() > run.finished.timestamp() + SCHEDULE_LIMIT
         return run.is_slice and is_old
 
     def _is_planned(self, state: RunState) -> bool:
         """Return True for a run that is scheduled for a later time than a requested run."""
         due = state.result["started_at"] if state.outcome is Outcome.SCHEDULED and state.result else None
-        return due is not None and datetime.fromisoformat(due).timestamp() > self._service_time() + SCHEDULE_LIMIT
+        return due is not None and datetime.fromisoformat(due).timestamp() > self.service_time() + SCHEDULE_LIMIT
 
     def _apply_policy(self, conflict: Conflict) -> RunState | None:
         """Return the run to attach to, or None to request another run. Raise as in :meth:`resolve`."""
         run_id = conflict.run.reference.run_id
         which = f"run {run_id}" if run_id else "scheduled"
-        if self._if_running is IfRunning.SKIP:
-            raise RunSkipped(f"{self._kind.noun} {self._target.name} is running already ({which}); skipped.")
-        if self._if_running is IfRunning.FAIL:
+        if self.if_running is IfRunning.SKIP:
+            raise RunSkipped(f"{self.kind.noun} {self.target.name} is running already ({which}); skipped.")
+        if self.if_running is IfRunning.FAIL:
             raise RunConflictError(
-                f"{self._kind.noun} {self._target.name} is running already ({which}), and if_running='fail'.\nWait for "
+                f"{self.kind.noun} {self.target.name} is running already ({which}), and if_running='fail'.\nWait for "
                 "that run to end, or choose another if_running."
             )
         # A run that began before a full refresh, or a retry of records, was requested does not perform it.
-        needs_own_run = self._if_running is IfRunning.WAIT or self._kind.needs_own_run(self._target)
+        needs_own_run = self.if_running is IfRunning.WAIT or self.kind.needs_own_run(self.target)
         if conflict.state is BlockingRunState.ACTIVE and needs_own_run:
             raise ActiveRunConflict(conflict.run)
         return None if needs_own_run or conflict.state is BlockingRunState.STALE else conflict.run
@@ -260,6 +249,6 @@ class ConflictResolver:
             else "but shows no run that is active"
         )
         return RunConflictError(
-            f"{self._kind.noun} {self._target.name}: the service refused {self._refusals} requests for a run, {why}."
+            f"{self.kind.noun} {self.target.name}: the service refused {self._refusals} requests for a run, {why}."
             f"\nThe last refusal: {error}\nCheck the runs in the service, then run this task again."
         )

@@ -136,9 +136,9 @@ class _Start:
     @cached_property
     def _conflicts(self) -> ConflictResolver:
         return ConflictResolver(
-            self._kind,
-            self._target,
-            self._policy.if_running,
+            kind=self._kind,
+            target=self._target,
+            if_running=self._policy.if_running,
             time_limit=self._policy.lost_response_timeout,
             first_pause=self._policy.search_interval,
             newest=self._newest,

@@ -24,22 +24,6 @@ _HOUR = 3600.0
 _MOST_HOURS = 14
 
 
-class TaskState(Protocol):
-    """Store of records. It must write immediately, and be scoped to one task of one DAG run."""
-
-    def get(self, key: str) -> Any:
-        """Return a record, None if there is none."""
-
-    def set(self, key: str, value: Any) -> None:
-        """Store a record."""
-
-    def delete(self, key: str) -> None:
-        """Delete a record, if there is one."""
-
-    def close(self, key: str) -> None:
-        """Restrict a record, if there is one, to retries. The task is about to succeed, and may be cleared later."""
-
-
 class AirflowTaskStateStore(Protocol):
     """The methods of Airflow's task state that this package uses."""
 
@@ -50,7 +34,14 @@ class AirflowTaskStateStore(Protocol):
         """Store a value."""
 
     def delete(self, key: str) -> None:
-        """Delete a value."""
+        """Delete a value, if there is one."""
+
+
+class TaskState(AirflowTaskStateStore, Protocol):
+    """Store of records. It must write immediately, and be scoped to one task of one DAG run."""
+
+    def close(self, key: str) -> None:
+        """Restrict a record, if there is one, to retries. The task is about to succeed, and may be cleared later."""
 
 
 class NoTaskState:

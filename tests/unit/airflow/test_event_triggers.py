@@ -302,7 +302,7 @@ async def test_a_held_back_event_is_not_sent_to_a_watcher_that_left(monkeypatch:
         part = each.take_due([{"run_id": "r1"}, {"run_id": "r2"}], {"reported": "r2"}, sent.append)
         # The cursor would cover an event that is held back.
         assert part == ([{"run_id": "r1"}], None)
-    goes.leave()
+    goes.drop_held()
     # The event that is held back for the remaining watcher is due later.
     await until(lambda: bool(sent))
     assert [report.of(stays) for report in sent] == [[{"run_id": "r2"}]]

@@ -121,9 +121,7 @@ class AsyncClient:
             lost = error
         else:
             return exchange.received(head, body)
-        if isinstance(lost, TransportFailure):
-            return exchange.transport_failed(lost)
-        raise exchange.body_error(lost)
+        return exchange.failed(lost)
 
     def _session(self) -> aiohttp.ClientSession:
         """Return the aiohttp session. Create it on first use, because it binds to the running event loop."""

@@ -112,9 +112,7 @@ class Client:
             if response is not None:
                 response.close()
             self._deadline.ends = None
-        if isinstance(lost, TransportFailure):
-            return exchange.transport_failed(lost)
-        raise exchange.body_error(lost)
+        return exchange.failed(lost)
 
     def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
         """

@@ -31,7 +31,6 @@ from airflow_provider_datapipe.api.models.common import Page, RunConflict
 from airflow_provider_datapipe.api.request import NO_CONTENT, Request
 from airflow_provider_datapipe.api.settings import Settings, origin_of, sent_url
 
-E = TypeVar("E", bound=DatapipeError)
 T = TypeVar("T")
 
 # Both clients log under one name.
@@ -125,10 +124,9 @@ class RequestAttempts(Generic[T]):
         :raises InvalidInputError: if the URL is too long, or if a text has no UTF-8 encoding.
         """
         if self._request.origin is not None and origin_of(self._request.origin) != self.where:
-            raise self._safe(
-                ProtocolError,
+            raise self._protocol_error(
                 f"The service at {self.where} sent its client to {self._request.origin} for "
-                f"{self._request.label}: refused, because the API key is for one origin only.",
+                f"{self._request.label}: refused, because the API key is for one origin only."
             )
         if not self._attempts:
             self._began = time.monotonic()
@@ -156,7 +154,7 @@ class RequestAttempts(Generic[T]):
         """Return the parsed response or a retry instruction, or raise. Mask secrets that the service echoes."""
         body = self._mask.in_json(replace_unpaired_surrogates(body))
         if head.status >= _REFUSED:
-            return self._failed(self._refusal(head, body))
+            return self._retry_or_raise(self._refusal(head, body))
         if head.status >= _REDIRECT:
             # Following the redirect would send the API key to another address.
             raise ProtocolError(
@@ -171,8 +169,7 @@ class RequestAttempts(Generic[T]):
             reader = _reader(self._request.endpoint.answer)  # type: ignore[arg-type]  # every class is hashable
             answer: T = reader.validate_json(body)
         except ValidationError as error:
-            raise self._safe(
-                ProtocolError,
+            raise self._protocol_error(
                 f"{self._request.label} at {self.where} answered {head.status} "
                 f"({one_line(head.headers.get('content-type') or 'no content type', longest=80)}) with a body "
                 f"that does not match the interface: {_first_problem(error)}.",
@@ -180,10 +177,9 @@ class RequestAttempts(Generic[T]):
             ) from None
         except (ArithmeticError, LookupError, RecursionError, TypeError) as error:
             # A pydantic validator raised an error other than ValidationError.
-            raise self._safe(
-                ProtocolError,
+            raise self._protocol_error(
                 f"{self._request.label} at {self.where} answered {head.status} with a body that could not be read "
-                f"({type(error).__name__}).",
+                f"({type(error).__name__})."
             ) from error
         return answer.with_time(retry.date_of(head.headers)) if isinstance(answer, Page) else answer
 
@@ -196,15 +192,21 @@ class RequestAttempts(Generic[T]):
         """
         encoding = head.headers.get("content-encoding", "").strip().lower()
         if encoding not in ENCODINGS:
-            raise self._safe(
-                ProtocolError,
+            raise self._protocol_error(
                 f"{self._request.label} at {self.where} answered in the encoding {one_line(encoding, longest=40)!r}, "
-                "which was not requested.",
+                "which was not requested."
             )
         return BodyReader(encoding, self._settings.max_answer_bytes)
 
-    def transport_failed(self, lost: TransportFailure) -> RetryAfter:
+    def failed(self, lost: TransportFailure | TooLarge | Unreadable) -> RetryAfter:
         """Return a retry instruction for a failed attempt, or raise an error. Call it outside of ``except`` blocks."""
+        if isinstance(lost, TooLarge):
+            raise ProtocolError(
+                f"{self._request.label} at {self.where} returned more than {self._settings.max_answer_bytes:,} bytes; "
+                "the rest was not read."
+            )
+        if isinstance(lost, Unreadable):
+            raise ProtocolError(f"{self._request.label} at {self.where} returned a body that cannot be decompressed.")
         if untrusted := _untrusted_certificate(lost.cause):
             raise ConfigurationError(
                 f"{self.where} shows a certificate that is not trusted ({untrusted}).\nIf it is the right server, set "
@@ -212,24 +214,9 @@ class RequestAttempts(Generic[T]):
             )
         if lost.timed_out:
             within = f"within {self._settings.timeout:g} s" if lost.sent else "in time: no connection was established"
-            return self._failed(RequestTimeoutError(self._no_answer(within), sent=lost.sent))
+            return self._retry_or_raise(RequestTimeoutError(self._no_answer(within), sent=lost.sent))
         reason = one_line(without_user_info(lost.reason) or type(lost.cause).__name__, secret=self._mask)
-        return self._failed(TransportError(self._no_answer(f"({reason})"), sent=lost.sent))
-
-    def body_error(self, error: TooLarge | Unreadable) -> ProtocolError:
-        """Return the error for a body that is too large or can't be decompressed."""
-        return self.too_large() if isinstance(error, TooLarge) else self.unreadable()
-
-    def unreadable(self) -> ProtocolError:
-        """Return the error for a body that can't be decompressed."""
-        return ProtocolError(f"{self._request.label} at {self.where} returned a body that cannot be decompressed.")
-
-    def too_large(self) -> ProtocolError:
-        """Return the error for a body that exceeds the size limit."""
-        return ProtocolError(
-            f"{self._request.label} at {self.where} returned more than {self._settings.max_answer_bytes:,} bytes; "
-            "the rest was not read."
-        )
+        return self._retry_or_raise(TransportError(self._no_answer(f"({reason})"), sent=lost.sent))
 
     def _no_answer(self, how: str) -> str:
         return (
@@ -237,7 +224,7 @@ class RequestAttempts(Generic[T]):
             "that the service is up."
         )
 
-    def _failed(self, error: DatapipeError) -> RetryAfter:
+    def _retry_or_raise(self, error: DatapipeError) -> RetryAfter:
         if not self._request.once and retry.may_send_again(error, self._request.endpoint.repeat):
             elapsed = time.monotonic() - self._began
             delay = retry.delay_before(self._attempts, error, elapsed=elapsed, policy=self._settings.retry)
@@ -247,12 +234,11 @@ class RequestAttempts(Generic[T]):
                 return RetryAfter(delay)
         raise error
 
-    def _safe(self, error_class: type[E], message: str, hint: str = "") -> E:
-        """Return an error whose message contains external text, sanitized."""
-        return error_class(self._lines(message, hint))
+    def _protocol_error(self, *lines: str) -> ProtocolError:
+        return ProtocolError(self._lines(*lines))
 
     def _lines(self, *parts: str) -> str:
-        """Join the lines of a message. Shorten each line and mask secrets."""
+        """Join the lines of a message that contains external text. Shorten each line and mask secrets."""
         return "\n".join(one_line(part, secret=self._mask, longest=1000) for part in parts if part)
 
     def _sanitized(self, text: str) -> str:

@@ -217,12 +217,14 @@ def test_a_body_beyond_the_limit_is_not_read() -> None:
 
 def test_messages_about_unreadable_bodies() -> None:
     attempts = exchange(max_answer_bytes=5_000)
-    assert str(attempts.body_error(TooLarge())) == (
+    with pytest.raises(ProtocolError) as caught:
+        attempts.failed(TooLarge())
+    assert str(caught.value) == (
         f"GET /elt_stream_runs/r1 at {AT} returned more than 5,000 bytes; the rest was not read."
     )
-    assert str(attempts.body_error(Unreadable())) == (
-        f"GET /elt_stream_runs/r1 at {AT} returned a body that cannot be decompressed."
-    )
+    with pytest.raises(ProtocolError) as caught:
+        attempts.failed(Unreadable())
+    assert str(caught.value) == f"GET /elt_stream_runs/r1 at {AT} returned a body that cannot be decompressed."
 
 
 # Refusals.
@@ -344,7 +346,7 @@ def lost(
 )
 def test_a_lost_response_has_cause_and_hint(failure: TransportFailure, how: str) -> None:
     with pytest.raises(TransportError) as caught:
-        exchange(timeout=7.5).transport_failed(failure)
+        exchange(timeout=7.5).failed(failure)
     assert str(caught.value) == (
         f"GET /elt_stream_runs/r1 got no answer from {AT} {how}.\n"
         f"Check the host (base address) of {NAMED}, and that the service is up."
@@ -362,7 +364,7 @@ def test_an_untrusted_certificate_names_the_setting(chain: str) -> None:
         error = OSError("connect")
         setattr(error, f"__{chain}__", certificate)
     with pytest.raises(ConfigurationError) as caught:
-        exchange().transport_failed(lost(error))
+        exchange().failed(lost(error))
     assert str(caught.value) == (
         f"{AT} shows a certificate that is not trusted (self-signed certificate).\nIf it is the right server, set "
         f"ca_bundle of {NAMED} to the certificate of its authority."
@@ -388,7 +390,7 @@ def test_a_failed_read_is_retried_within_the_budget(clock: list[float], caplog: 
     assert attempts.received(head(503, f"broken, {KEY}"), b"") == RetryAfter(2.0)
     attempts.attempt()
     clock[0] += 6
-    assert attempts.transport_failed(lost()) == RetryAfter(4.0)
+    assert attempts.failed(lost()) == RetryAfter(4.0)
     attempts.attempt()
     with pytest.raises(ServerError):
         attempts.received(head(503), b"")
@@ -414,10 +416,10 @@ def test_a_success_after_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -
 def test_a_run_request_that_was_not_sent_is_retried() -> None:
     attempts = exchange(START, retry=RetryPolicy(budget=100))
     attempts.attempt()
-    assert isinstance(attempts.transport_failed(lost(sent=False)), RetryAfter)
+    assert isinstance(attempts.failed(lost(sent=False)), RetryAfter)
     attempts.attempt()
     with pytest.raises(TransportError):
-        attempts.transport_failed(lost())
+        attempts.failed(lost())
 
 
 def test_request_with_once_is_not_retried() -> None:

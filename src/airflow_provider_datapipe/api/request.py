@@ -125,6 +125,10 @@ class Request(Generic[T]):
         """Method and path, for messages."""
         return f"{self.endpoint.method} {self.path}"
 
+    def repeatable(self) -> Request[T]:
+        """Return the same request marked as idempotent, because its arguments make it so."""
+        return replace(self, endpoint=replace(self.endpoint, repeat=Repeat.IDEMPOTENT))
+
     def read_as(self, answer: type[Any]) -> Request[Any]:
         """Return the same request with another response type, such as one that parses only the needed fields."""
         return replace(self, endpoint=replace(self.endpoint, answer=answer))

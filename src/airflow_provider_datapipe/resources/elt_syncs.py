@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs
 from airflow_provider_datapipe.api.models.common import UNSET
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, EltSync
-from airflow_provider_datapipe.api.request import Repeat
 from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.resources.base import (
     Change,
@@ -206,8 +204,7 @@ async def add_streams(sync_id: str | None, destination_schema_name: str | None, 
 
 async def send_streams(sync_id: str, source_streams: list[dict[str, Any]]) -> AddedSourceStreams:
     """Add or update streams, in one request. They are identified by name, so the request can be repeated."""
-    request = elt_syncs.add_source_streams(sync_id, source_streams=source_streams)
-    return await send(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
+    return await send(elt_syncs.add_source_streams(sync_id, source_streams=source_streams).repeatable())
 
 
 async def attach(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypedDict
 
 from airflow_provider_datapipe.api.endpoints import query_previews
 from airflow_provider_datapipe.api.errors import one_line
-from airflow_provider_datapipe.api.request import Repeat
 from airflow_provider_datapipe.flows import send
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.kinds import KINDS
@@ -50,10 +48,9 @@ async def begin(queries: Mapping[str, str]) -> Batch:
         sql = required(purpose, given)
         name = one_line(sql, longest=_LONGEST_NAME)
         target = RunTarget(name, name, {"sql_template": sql})
-        request = KINDS[KIND].request(target)
         # A query only reads, so the request can be repeated.
-        repeatable = replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
-        state = KINDS[KIND].accepted(target, await send(repeatable))
+        answer = await send(KINDS[KIND].request(target).repeatable())
+        state = KINDS[KIND].accepted(target, answer)
         batch.waiting.append(state.reference)
         query_ids[purpose] = state.reference.run_id
     batch.note["queries"] = query_ids

@@ -24,7 +24,6 @@ from airflow_provider_datapipe.resources.comparable import (
     schedule_of_sync,
     schedule_of_transform,
 )
-from airflow_provider_datapipe.resources.transforms import repeatable
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
@@ -107,9 +106,7 @@ class _EltSync(ScheduleKind):
     async def read(self, resource_id: str) -> Fields:
         sync = await send(elt_syncs.get(resource_id))
         streams = await list_all(elt_streams.list_(elt_sync_id=resource_id))
-        return _of_sync(sync) | _shown(
-            **{f"{_STREAM}{stream.id}": schedule_of_stream(stream) for stream in streams},
-        )
+        return _of_sync(sync) | _shown(**{f"{_STREAM}{each.id}": schedule_of_stream(each) for each in streams})
 
     def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         if not original["enabled"]:
@@ -136,8 +133,7 @@ class _EltSync(ScheduleKind):
             await send(elt_syncs.disable(resource_id))
         # An attached sync ignores its own schedule: attach first and detach last, so that no run becomes due meanwhile.
         if wanted.get(ATTACHED) is not None:
-            request = elt_syncs.attach_orchestration(resource_id, orchestration_workflow_id=wanted[ATTACHED])
-            await send(request)
+            await send(elt_syncs.attach_orchestration(resource_id, orchestration_workflow_id=wanted[ATTACHED]))
         for field, cron in wanted.items():
             if field.startswith(_STREAM):
                 await send(elt_streams.set_sync_interval(field.removeprefix(_STREAM), sync_interval=cron))
@@ -194,8 +190,7 @@ class _Transform(ScheduleKind):
             await send(transforms.detach_orchestration(resource_id, cron_expression=cron))
             return
         if "cron_expression" in wanted:
-            request = transforms.update(resource_id, cron_expression=wanted["cron_expression"])
-            await send(repeatable(request))
+            await send(transforms.update(resource_id, cron_expression=wanted["cron_expression"]).repeatable())
 
 
 class _ReverseEtlSync(ScheduleKind):
@@ -206,8 +201,7 @@ class _ReverseEtlSync(ScheduleKind):
     temporary: ClassVar[Mapping[str, Any]] = {"enabled": False}
 
     async def read(self, resource_id: str) -> Fields:
-        sync = await send(reverse_etl_syncs.get(resource_id))
-        return _of_sync(sync)
+        return _of_sync(await send(reverse_etl_syncs.get(resource_id)))
 
     def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         if not original["enabled"]:
@@ -243,8 +237,7 @@ class _Orchestration(ScheduleKind):
     field = "cron_schedule"
 
     async def read(self, resource_id: str) -> Fields:
-        current = await send(orchestrations.get(resource_id))
-        return _shown(cron_schedule=schedule_of_orchestration(current))
+        return _shown(cron_schedule=schedule_of_orchestration(await send(orchestrations.get(resource_id))))
 
     def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         if paused:

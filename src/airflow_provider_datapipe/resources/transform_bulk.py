@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, TypedDict
 
 from airflow_provider_datapipe.api.endpoints import transforms
@@ -22,10 +23,7 @@ from airflow_provider_datapipe.api.models.transforms import ReferenceType, Trans
 from airflow_provider_datapipe.flows import gather, send, sleep
 from airflow_provider_datapipe.resources.comparable import not_compared
 from airflow_provider_datapipe.resources.transform_checks import failed_checks
-from airflow_provider_datapipe.resources.transform_folder import (
-    DesiredTransform,
-    reads,
-)
+from airflow_provider_datapipe.resources.transform_folder import DesiredTransform, reads
 from airflow_provider_datapipe.resources.transform_orphans import in_order_of_deletion
 from airflow_provider_datapipe.resources.transform_state import (
     Settings,
@@ -46,7 +44,6 @@ from airflow_provider_datapipe.resources.transforms import (
     differences,
     due_of,
     forget,
-    repeatable,
 )
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
@@ -197,7 +194,7 @@ async def go_on(batch: Batch) -> None:
             item["published"] = item["published"] or not end.reference.attached
             batch.note["due"][end.reference.name] = Due.NOTHING
     if any(end.reason in (WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT) for end in batch.ended):
-        for path in _flat(batch.note["levels"]):
+        for path in chain.from_iterable(batch.note["levels"]):
             _skip(items[path], "the wait for another transform timed out or lost contact with the service")
         batch.note["levels"] = []
     await _queue_next(batch)
@@ -314,7 +311,7 @@ async def _change(
     differing = differences(each, existing)
     try:
         if differing:
-            existing = await send(repeatable(transforms.update(existing.id, **differing)))
+            existing = await send(transforms.update(existing.id, **differing).repeatable())
     except _ABOUT_ONE as error:
         return _item(existing.id, "failed", in_one_line(error)), None
     is_rebuilt = bool(BUILT_FROM & differing.keys())
@@ -375,7 +372,7 @@ async def _set(batch: Batch) -> None:
                 await send(transforms.detach_orchestration(item["id"]))
             if settings.schedule is not None:
                 cron = None if settings.schedule == NO_SCHEDULE else settings.schedule
-                await send(repeatable(transforms.update(item["id"], cron_expression=cron)))
+                await send(transforms.update(item["id"], cron_expression=cron).repeatable())
         except _ABOUT_ONE as error:
             item["result"], item["error"] = "failed", f"its schedule or orchestration was not set: {in_one_line(error)}"
         else:
@@ -415,7 +412,3 @@ def _skip(item: ItemResult, why: str, undone: str = "not published") -> None:
     done = f"{item['result']}, but {undone}: " if item["result"] in ("created", "updated") else ""
     item["error"] = done + why
     item["result"] = "skipped"
-
-
-def _flat(nested: Iterable[Iterable[Any]]) -> list[Any]:
-    return [each for inner in nested for each in inner]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Any, cast
 
 from airflow_provider_datapipe.api.endpoints import transforms
 from airflow_provider_datapipe.api.models.transforms import Materialization, Transform, TransformStatus
-from airflow_provider_datapipe.api.request import Repeat, Request
 from airflow_provider_datapipe.flows import list_all, send
 from airflow_provider_datapipe.resources.base import Change, IfMissing, change, deletion, get_or_create
 from airflow_provider_datapipe.resources.comparable import (
@@ -113,7 +111,8 @@ async def deploy(wanted: DesiredTransform, *, publish: bool, records: TaskState,
     )
     differing = {} if is_new else differences(wanted, current)
     if differing:
-        current = await send(repeatable(transforms.update(current.id, **differing)))
+        # Updates that do not publish are idempotent.
+        current = await send(transforms.update(current.id, **differing).repeatable())
     target = RunTarget(current.id, wanted.path)
     batch = Batch(KIND)
     batch.note = {
@@ -147,7 +146,7 @@ async def conclude(batch: Batch) -> None:
     if schedule is None or any(exception_for(end) for end in batch.ended):
         return
     cron = None if schedule == NO_SCHEDULE else schedule
-    await send(repeatable(transforms.update(batch.note["transform_id"], cron_expression=cron)))
+    await send(transforms.update(batch.note["transform_id"], cron_expression=cron).repeatable())
     batch.note["schedule"] = None
     if batch.note["action"] == "none":
         batch.note["action"] = "updated"
@@ -227,11 +226,6 @@ def forget(records: TaskState, target: RunTarget, *, is_settled: bool) -> None:
     kept = records.get(key)
     if kept is not None and (is_settled or StartRecord.from_dict(kept).reference is not None):
         records.delete(key)
-
-
-def repeatable(request: Request[Transform]) -> Request[Transform]:
-    """Return the request marked as idempotent. Updates that do not publish are."""
-    return replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
 
 
 async def delete(

@@ -239,7 +239,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "notifications": ["airflow_provider_datapipe.notifications.failure.DatapipeFailureNotifier"],
-        # What watches over the URIs of :mod:`.assets`.
+        # :mod:`.assets` defines the URIs.
         "asset-uris": [
             {
                 "schemes": ["datapipe"],
@@ -252,7 +252,7 @@ def get_provider_info() -> dict[str, Any]:
             for name, function in TASK_DECORATORS.items()
         ],
         "extra-links": ["airflow_provider_datapipe.links.DatapipeLink"],
-        # ``airflow datapipe ...``; Airflow does not look at it before 3.2.
+        # The command ``airflow datapipe``. Airflow ignores this entry before 3.2.
         "cli": ["airflow_provider_datapipe.cli.airflow_commands.get_datapipe_cli_commands"],
         "config": CONFIGURATION,
         "integrations": [{"integration-name": "Datapipe", "tags": ["service"]}],

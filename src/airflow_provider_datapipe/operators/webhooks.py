@@ -131,7 +131,7 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
             self.log.info("%s", described(delivery.progress))
             # Push the progress also if the delivery fails, because downstream tasks can use it.
             if not complete:
-                self._push(context, delivery)
+                push_result(self, context, delivery.result())
         if result["maybe_twice"]:
             duplicates = f"{result['maybe_twice']:,}"
             self.log.warning("%s of the records may be duplicated, because a response was lost.", duplicates)
@@ -157,9 +157,6 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:
         """Return the source, the table and the number of records before the failure for OpenLineage."""
         return self.get_openlineage_facets_on_start()
-
-    def _push(self, context: Context, delivery: Delivery) -> None:
-        push_result(self, context, delivery.result())
 
     def _open(self) -> tuple[Source, int]:
         """Return a function that opens the source, and the number of records per request."""

@@ -68,8 +68,12 @@ def not_compared(field: str, names: Sequence[str], what_to_do: str) -> str:
     :param names: names of the resources.
     :param what_to_do: next step for the user.
     """
-    listed = ", ".join([*names[:_LISTED], *["..."] * (len(names) > _LISTED)])
-    return f"The service does not show {field}, so it can't be compared and is not sent: {listed}. {what_to_do}"
+    return f"The service does not show {field}, so it can't be compared and is not sent: {listed(names)}. {what_to_do}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names for a message."""
+    return ", ".join([*names[:_LISTED], *["..."] * (len(names) > _LISTED)])
 
 
 def not_verified(field: str, name: str) -> str:

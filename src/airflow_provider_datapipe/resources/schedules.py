@@ -16,7 +16,7 @@ import hashlib
 import re
 import uuid
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from airflow_provider_datapipe.api.endpoints import orchestrations
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
@@ -42,8 +42,6 @@ from airflow_provider_datapipe.runs.targets import (
 )
 
 _MARK = re.compile(r"\d{1,2} \d{1,2} 29 2 \*", re.ASCII)
-
-IfChanged = Literal["fail", "keep", "restore"]
 
 
 class ScheduleSnapshot(TypedDict):

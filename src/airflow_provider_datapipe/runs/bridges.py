@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -56,7 +56,7 @@ class Bridge:
     label: str
     expires_at: str
     connection_id: str | None = None
-    known_connection_ids: tuple[str, ...] = field(default_factory=tuple)
+    known_connection_ids: tuple[str, ...] = ()
     fingerprint: str | None = None
 
     @property

@@ -174,7 +174,7 @@ class Delivery:
     :param source: function that opens the source at its beginning.
     :param limits: size limits of a batch.
     :param sending: function that sends a batch, with its retry policy.
-    :param notes: task state, which later tries can read.
+    :param task_state: task state, which later tries can read.
     """
 
     def __init__(self, source: Source, limits: Limits, sending: Sending, task_state: TaskState) -> None:

@@ -73,11 +73,7 @@ async def deploy_transforms(
         is_going_on = True
         while is_going_on:
             await run_batch(batch, records, StartPolicy(), policy, alone=False)
-            ended = []
-            for end in batch.ended:
-                known = await explain(end)
-                ended.append(known)
-            batch.ended = ended
+            batch.ended = [await explain(end) for end in batch.ended]
             await go_on(batch)
             is_going_on = not batch.is_over
     except DatapipeError as error:

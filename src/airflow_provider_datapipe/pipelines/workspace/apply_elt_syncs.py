@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.endpoints import elt_syncs as endpoints
 from airflow_provider_datapipe.flows import send
-from airflow_provider_datapipe.pipelines.workspace.models import day_text
 from airflow_provider_datapipe.pipelines.workspace.units import check_possible, succeeded
 from airflow_provider_datapipe.resources import elt_syncs
 from airflow_provider_datapipe.resources.comparable import schedule_of_sync
@@ -44,8 +43,8 @@ def compare(
     if entry.sets_orchestration:
         found.compare("orchestration", *orchestration)
     if entry.start_date is not None:
-        shown = None if current.start_date is None else current.start_date.date()
-        found.refuse("start_date", day_text(shown), day_text(entry.start_date), _FIXED)
+        shown = None if current.start_date is None else current.start_date.date().isoformat()
+        found.refuse("start_date", shown, entry.start_date.isoformat(), _FIXED)
     if entry.settings is not None:
         found.compare_settings(current.config, entry.settings)
     if entry.enabled is not None:

@@ -47,17 +47,8 @@ class CurrentResources:
     reverse_syncs: dict[str, ReverseEtlSync] = field(default_factory=dict)
 
 
-def read_current_resources(service: Runner) -> CurrentResources:
-    """
-    Read the resources of the service, as shown in lists.
-
-    :param service: runner of the requests.
-    :raises DatapipeError: if the service refuses a request, or cannot be reached.
-    """
-    return service.run(_read_lists())
-
-
-async def _read_lists() -> CurrentResources:
+async def read_current_resources() -> CurrentResources:
+    """Read the resources of the service, as shown in lists."""
     # Pages can contain duplicates if the list changes between the requests.
     resources = CurrentResources(
         {each.id: each for each in await list_all(connections.list_())},

@@ -197,11 +197,6 @@ def schema_text() -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-def day_text(day: dt.date | None) -> str | None:
-    """Return a date as ISO 8601 text."""
-    return None if day is None else day.isoformat()
-
-
 def declared_fields(entry: Entry, fields: Sequence[str]) -> dict[str, Any]:
     """Return those of the fields that an entry sets, as JSON."""
     given = entry.model_dump(mode="json", include=entry.model_fields_set & set(fields), exclude_unset=True)

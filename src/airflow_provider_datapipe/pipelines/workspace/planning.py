@@ -32,7 +32,7 @@ from airflow_provider_datapipe.pipelines.workspace.models import (
 )
 from airflow_provider_datapipe.pipelines.workspace.units import Attached, Key, Unit, deletion, new_fields
 from airflow_provider_datapipe.resources import orchestrations
-from airflow_provider_datapipe.resources.comparable import UNKNOWN, not_compared, schedule_of_orchestration
+from airflow_provider_datapipe.resources.comparable import UNKNOWN, listed, not_compared, schedule_of_orchestration
 from airflow_provider_datapipe.resources.differences import Differences
 from airflow_provider_datapipe.resources.reverse_etl_syncs import HIDDEN_INTERVAL, IDLE_INTERVAL
 
@@ -54,7 +54,6 @@ _UNKNOWN = {
     ELT_STREAM: ("sync_interval of streams", _RESEND),
     REVERSE_ETL_SYNC: (HIDDEN_INTERVAL, IDLE_INTERVAL),
 }
-_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def make_plan(
     :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     workspace = workspace_of(document)
-    resources = read_current_resources(service)
+    resources = service.run(read_current_resources())
     matching = Matching(workspace, resources)
     if matching.problems:
         raise document.error(matching.problems)
@@ -166,7 +165,7 @@ class _Planner:
         if self._hidden:
             warnings.append(
                 "The service does not return excluded_columns and hashed_columns of streams, so they cannot be "
-                f"compared: apply always sends those of the file ({_listed(self._hidden)})."
+                f"compared: apply always sends those of the file ({listed(self._hidden)})."
             )
         warnings += [not_compared(_UNKNOWN[kind][0], names, _UNKNOWN[kind][1]) for kind, names in self._unknown.items()]
         return WorkspacePlan(tuple(units), tuple(self._unchanged), tuple(warnings), sets_enabled)
@@ -380,7 +379,7 @@ class _Planner:
             if users and self._delete:
                 self._unchanged.append(Item(ORCHESTRATION, current.name, Action.NONE, orphan=True))
                 self._warnings.append(
-                    f"The orchestration {current.name!r} is not deleted, because it is used by: {_listed(users)}."
+                    f"The orchestration {current.name!r} is not deleted, because it is used by: {listed(users)}."
                 )
                 continue
             needs = (
@@ -445,10 +444,6 @@ class _Planner:
         )
         add_undeclared("transform", self._resources.transforms, path_of)
         return users
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join([*names[:_LISTED], *["..."] * (len(names) > _LISTED)])
 
 
 _DELETION_ORDER = (REVERSE_ETL_SYNC, ELT_STREAM, ELT_SYNC, ORCHESTRATION)

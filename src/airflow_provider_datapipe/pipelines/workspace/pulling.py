@@ -84,7 +84,7 @@ def pull(service: Runner, existing: str | None, name: str) -> Pulled:
     """
     document = Document(existing or "", name, None)
     workspace = workspace_of(document)
-    resources = read_current_resources(service)
+    resources = service.run(read_current_resources())
     read_details(service, resources, resources.syncs, resources.reverse_syncs)
     writer = _Writer(resources, workspace)
     if existing is None:

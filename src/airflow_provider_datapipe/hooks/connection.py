@@ -23,7 +23,7 @@ E = TypeVar("E", bound=BaseModel)
 log = logging.getLogger(__name__)
 
 #: Longest timeout of a request in seconds. Sockets refuse timeouts beyond 64 bits of nanoseconds.
-LONGEST_TIMEOUT = 1_000_000_000
+_LONGEST_TIMEOUT = 1_000_000_000
 
 
 class AirflowConnection(Protocol):
@@ -40,22 +40,33 @@ class AirflowConnection(Protocol):
         """Extra fields of the connection."""
 
 
-class ConnectionExtra(BaseModel):
-    """Extra fields of a connection, described in :mod:`airflow_provider_datapipe.get_provider_info`."""
+class HttpExtra(BaseModel):
+    """Extra fields of all connections of this package, for their HTTP requests."""
 
     # Trigger arguments are strict JSON.
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
-    poll_interval: float | None = Field(default=None, gt=0)
-    max_poll_interval: float = Field(default=60, ge=2)
-    defer_after: float | None = Field(default=None, ge=0)
-    timeout: float = Field(default=60, gt=0, le=LONGEST_TIMEOUT)
+    timeout: float = Field(default=60, gt=0, le=_LONGEST_TIMEOUT)
     retry_budget: float = Field(default=60, ge=0)
-    max_connections: int = Field(default=16, ge=1)
-    max_requests_per_second: float | None = Field(default=None, gt=0)
     proxy: str | None = Field(default=None, repr=False)
     ca_bundle: str | None = None
     allow_plain_http: bool = False
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _default_if_empty(cls, value: object, info: Any) -> object:
+        # Airflow's connection form stores an empty field as null or as an empty string.
+        return cls.model_fields[info.field_name].default if value in (None, "") else value
+
+
+class ConnectionExtra(HttpExtra):
+    """Extra fields of a connection, described in :mod:`airflow_provider_datapipe.get_provider_info`."""
+
+    poll_interval: float | None = Field(default=None, gt=0)
+    max_poll_interval: float = Field(default=60, ge=2)
+    defer_after: float | None = Field(default=None, ge=0)
+    max_connections: int = Field(default=16, ge=1)
+    max_requests_per_second: float | None = Field(default=None, gt=0)
     link: str | None = None
     lineage_warehouse: str | None = None
 
@@ -67,12 +78,6 @@ class ConnectionExtra(BaseModel):
                 "must be an http or https address that has {id} in it, and may have {resource} and {run_id}"
             )
         return value
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _default_if_empty(cls, value: object, info: Any) -> object:
-        # Airflow's connection form stores an empty field as null or as an empty string.
-        return cls.model_fields[info.field_name].default if value in (None, "") else value
 
 
 def named(conn_id: str) -> str:

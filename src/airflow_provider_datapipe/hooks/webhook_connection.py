@@ -5,22 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 from urllib.parse import parse_qsl, unquote
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from airflow_provider_datapipe.api.errors import ConfigurationError
 from airflow_provider_datapipe.api.settings import LOOPBACK, is_proxy, origin_of, trust
 from airflow_provider_datapipe.api.webhook import Authentication, authentication_of
-from airflow_provider_datapipe.hooks.connection import (
-    LONGEST_TIMEOUT,
-    AirflowConnection,
-    base_url,
-    named,
-    read_extra,
-)
+from airflow_provider_datapipe.hooks.connection import AirflowConnection, HttpExtra, base_url, named, read_extra
 
 _HIGHEST_PORT = 65_535
 # Path segments of at least this length may be keys. Shorter ones are words that messages may need.
@@ -35,24 +28,11 @@ class WebhookConnection(AirflowConnection, Protocol):
     login: str | None
 
 
-class WebhookExtra(BaseModel):
+class WebhookExtra(HttpExtra):
     """Extra fields of a connection, described in :mod:`airflow_provider_datapipe.get_provider_info`."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     authentication: Literal["none", "basic", "token", "hmac"] = "none"
     header: str = ""
-    timeout: float = Field(default=60, gt=0, le=LONGEST_TIMEOUT)
-    retry_budget: float = Field(default=60, ge=0)
-    proxy: str | None = Field(default=None, repr=False)
-    ca_bundle: str | None = None
-    allow_plain_http: bool = False
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _default_if_empty(cls, value: object, info: Any) -> object:
-        # Airflow's connection form stores an empty field as null or as an empty string.
-        return cls.model_fields[info.field_name].default if value in (None, "") else value
 
 
 @dataclass(frozen=True)

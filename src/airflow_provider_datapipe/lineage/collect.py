@@ -13,7 +13,8 @@ from airflow_provider_datapipe.api.models.formats import sql_references
 from airflow_provider_datapipe.flows import Flow, list_all, send
 from airflow_provider_datapipe.lineage.columns import columns_of
 from airflow_provider_datapipe.lineage.model import Column, Dataset, Lineage
-from airflow_provider_datapipe.lineage.names import Naming, place_of_stream, place_of_transform, places_of
+from airflow_provider_datapipe.lineage.names import Naming, place_of_transform, places_of
+from airflow_provider_datapipe.pipelines.references import table_name
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class _Collector:
         """
         for name, count in rows.items():
             source = self._naming.external(sync.source_connection_id, name)
-            table = self._naming.table(place_of_stream(sync.destination_schema_name, name))
+            table = self._naming.table(table_name(sync.destination_schema_name, name))
             self._found.add([Dataset(source, integration=sync.source_integration_id)], [Dataset(table, rows=count)])
 
     # --- Transforms

@@ -91,11 +91,6 @@ class Naming:
         return Name(self.service, f"connections/{quote(connection_id, safe='')}/{quote(what, safe='')}")
 
 
-def place_of_stream(schema: str | None, name: str) -> str:
-    """Return the warehouse table of a stream."""
-    return f"{schema}.{name}" if schema else name
-
-
 def place_of_transform(folder_path: str, name: str, available: Iterable[Reference]) -> str | None:
     """
     Return the warehouse table of a published transform.

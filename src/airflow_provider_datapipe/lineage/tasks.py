@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.flows import Flow, run_blocking
-from airflow_provider_datapipe.hooks.connection import settings_of
+from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_extra, settings_of
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.lineage.asking import Budget, LineageClient, budget_of
 from airflow_provider_datapipe.lineage.collect import PUBLISHED, Work, lineage_of
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.batch import Batch
 
 log = logging.getLogger(__name__)
-
-#: Extra field of the connection with the warehouse namespace.
-WAREHOUSE = "lineage_warehouse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +64,9 @@ def lineage_of_task(task: TaskOfRuns, budget: Budget | None = None) -> OperatorL
     hook = DatapipeHook(task.conn_id)
     try:
         connection: Any = hook.get_connection(task.conn_id)
-        settings = settings_of(connection, hook.extra)
-        naming = naming_of(settings, connection.extra_dejson)
+        extra = read_extra(connection, ConnectionExtra)
+        settings = settings_of(connection, extra)
+        naming = _naming_of(settings, extra.lineage_warehouse)
         client = LineageClient(settings, budget or budget_of(task.conn_id, begins=True))
     except (DatapipeError, AirflowNotFoundException) as error:
         log.warning("Cannot report the inputs and outputs of this task to OpenLineage: %s", error)
@@ -83,16 +81,10 @@ def lineage_of_task(task: TaskOfRuns, budget: Budget | None = None) -> OperatorL
     return operator_lineage(lineage, naming.service)
 
 
-def naming_of(settings: Settings, extra: Mapping[str, Any]) -> Naming:
-    """
-    Return the naming rules for the datasets of a service.
-
-    :param settings: connection settings of the service.
-    :param extra: extra fields of the connection.
-    """
+def _naming_of(settings: Settings, warehouse: str | None) -> Naming:
     netloc = httpx.URL(settings.base_url).netloc.decode("ascii")
     try:
-        return Naming.of(netloc, extra.get(WAREHOUSE) or None)
+        return Naming.of(netloc, warehouse)
     except ValueError as error:
         log.warning("Ignoring an extra field of the connection: %s", error)
         return Naming.of(netloc)

@@ -48,7 +48,7 @@ class ReferenceCatalog:
 
     def add_stream(self, stream_id: str, schema: str | None, name: str) -> None:
         """Add the table of a stream."""
-        self._raw[_table_name(schema, name)].append(node_id(STREAM, stream_id))
+        self._raw[table_name(schema, name)].append(node_id(STREAM, stream_id))
 
     def add_substreams(
         self, schema: str | None, available: Iterable[AvailableStream], stream_ids: Mapping[str, str]
@@ -64,7 +64,7 @@ class ReferenceCatalog:
             for substream in stream.sub_streams or ():
                 if stream.name in stream_ids:
                     for name in (substream, f"{stream.name}_{substream}", f"{stream.name}__{substream}"):
-                        self._substreams[_table_name(schema, name)].append(node_id(STREAM, stream_ids[stream.name]))
+                        self._substreams[table_name(schema, name)].append(node_id(STREAM, stream_ids[stream.name]))
 
     def add_transform(self, transform: Transform) -> None:
         """Add the view or table of a transform."""
@@ -98,5 +98,6 @@ class ReferenceCatalog:
         return Resolved(tuple(found), () if found else (source_id,))
 
 
-def _table_name(schema: str | None, name: str) -> str:
+def table_name(schema: str | None, name: str) -> str:
+    """Return the table of a stream in the warehouse."""
     return f"{schema}.{name}" if schema else name

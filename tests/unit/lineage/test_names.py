@@ -9,10 +9,10 @@ from airflow_provider_datapipe.lineage.names import (
     Naming,
     name_of_file,
     name_of_webhook,
-    place_of_stream,
     place_of_transform,
     places_of,
 )
+from airflow_provider_datapipe.pipelines.references import table_name
 
 
 def reference(tag: str, place: str, kind: str = "model_view") -> Reference:
@@ -73,8 +73,8 @@ def test_folder_with_the_name_of_the_tag_prefix() -> None:
 
 
 def test_tables_of_streams() -> None:
-    assert place_of_stream("shop", "orders") == "shop.orders"
-    assert place_of_stream(None, "orders") == "orders"
+    assert table_name("shop", "orders") == "shop.orders"
+    assert table_name(None, "orders") == "orders"
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 NodeArgs = Callable[[Node], Mapping[str, Any] | None] | Mapping[str, Mapping[str, Any]]
 Transforms = Literal["rebuild", "publish"]
 
-_GIVEN = "which the task group sets itself"
-
 
 class DatapipeTaskGroup(TaskGroup):
     """
@@ -169,10 +167,12 @@ def _fill(
         arguments: dict[str, Any] = {**documentation, **operator_args, **of_node(node)}
         for taken in ("task_id", "task_group", "dag"):
             if taken in arguments:
-                raise ValueError(f"operator_args and node_args must not contain {taken}, {_GIVEN}")
+                raise ValueError(
+                    f"operator_args and node_args must not contain {taken}, which the task group sets itself"
+                )
         task_id, inside = (place.label, place.groups) if group_by_folder else (place.path, ())
-        tasks[key] = _make(node, transforms)(
-            task_id=task_id, task_group=_group(groups, inside), dag=group.dag, **arguments
+        tasks[key] = _operator(
+            node, transforms, task_id=task_id, task_group=_group(groups, inside), dag=group.dag, **arguments
         )
     for key, upstream in parents.items():
         if upstream:
@@ -191,18 +191,13 @@ def _group(groups: dict[tuple[str, ...], TaskGroup], path: tuple[str, ...]) -> T
     return groups[path]
 
 
-def _make(node: Node, transforms: Transforms) -> Callable[..., DatapipeRunOperator]:
-    def stream(**arguments: Any) -> DatapipeRunOperator:
+def _operator(node: Node, transforms: Transforms, /, **arguments: Any) -> DatapipeRunOperator:
+    if node.kind == STREAM:
         return EltStreamRunOperator(stream_id=node.resource_id, **arguments)
-
-    def transform(**arguments: Any) -> DatapipeRunOperator:
-        operator = TransformPublishOperator if transforms == "publish" else TransformRematerializeOperator
-        return operator(transform_id=node.resource_id, **arguments)
-
-    def reverse_etl(**arguments: Any) -> DatapipeRunOperator:
+    if node.kind == REVERSE_ETL:
         return ReverseEtlRunOperator(reverse_etl_sync_id=node.resource_id, **arguments)
-
-    return {STREAM: stream, TRANSFORM: transform, REVERSE_ETL: reverse_etl}[node.kind]
+    operator = TransformPublishOperator if transforms == "publish" else TransformRematerializeOperator
+    return operator(transform_id=node.resource_id, **arguments)
 
 
 def _arguments(graph: Graph, node_args: NodeArgs | None) -> Callable[[Node], Mapping[str, Any]]:

@@ -123,5 +123,5 @@ class ConnectionBackoff:
         asked = requested_delay(error)
         if asked is not None:
             self.paused_until = self.asked_until = max(self.paused_until, now + asked)
-        elif isinstance(error, RateLimitError):
+        elif is_answer:
             self.asked_until = self.paused_until

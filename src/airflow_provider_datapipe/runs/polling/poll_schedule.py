@@ -8,7 +8,7 @@ import logging
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -179,7 +179,7 @@ class PollSchedule:
         self.backoff.answered(now)
         source = poll.source
         if isinstance(source.key, BulkStatusRequest):
-            ends = self._read_list(source.key, poll, answer, now)
+            ends = self._read_shared(source.key, poll, answer, now)
         else:
             self._direct_answer_at = now
             ends = self._read_direct(poll, answer, now)
@@ -290,17 +290,12 @@ class PollSchedule:
             self._move(run_wait, (None if alone else bulk_status_for(run_wait.reference)) or direct)
         return self._gather(ends)
 
-    def _read_list(self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
+    def _read_shared(self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, now: float) -> WaitOutcomes:
         try:
             shown = shared.index(answer)
         except Exception as error:  # noqa: BLE001 - as in _read_direct
             return self._failed_shared(poll, _unreadable(poll, error), now, is_specific=True)
         poll.source.failures = 0
-        return self._read_shared(shared, poll, answer, shown, now)
-
-    def _read_shared(
-        self, shared: BulkStatusRequest, poll: PollRequest, answer: Any, shown: Mapping[str, Any], now: float
-    ) -> WaitOutcomes:
         ends: WaitOutcomes = []
         missing: list[RunWait] = []
         for run_wait in self._waiting(poll):
@@ -329,7 +324,6 @@ class PollSchedule:
                 scheduled.strikes += fingerprint != scheduled.fingerprint
                 scheduled.seems_over = scheduled.fingerprint not in (None, fingerprint) and not is_active
                 scheduled.fingerprint = fingerprint
-                end = None
                 try:
                     seen = shared.read(run_wait.reference, item)
                     end = None if seen is NeedsDirectPoll.UNCLEAR else run_wait.seen(seen, now, poll.due)

@@ -23,7 +23,7 @@ from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
 
 #: Earlier times are invalid: some services write the zero value of their programming language for a missing time.
-_FIRST_TIME = datetime(1970, 1, 2, tzinfo=UTC)
+FIRST_TIME = datetime(1970, 1, 2, tzinfo=UTC)
 #: Tolerance for the due time of a run that is not planned for later, because the clocks of worker and service differ.
 _DUE_TOLERANCE = timedelta(minutes=1)
 
@@ -278,7 +278,7 @@ async def newest_of(kind: Kind, target: RunTarget, now: datetime, latest: dateti
     while not pages.is_over:
         await pages.step()
         seen = list(loads(pages.seen[::-1]))
-        last_start = max((load.started for load in seen if load.started), default=_FIRST_TIME)
+        last_start = max((load.started for load in seen if load.started), default=FIRST_TIME)
         # A run that was due before another one started was not executed.
         active = [load for load in seen if load.is_active(now) and (load.started or load.due or latest) >= last_start]
         newest = max(active, key=lambda load: load.started or load.due or latest, default=None)
@@ -304,7 +304,7 @@ def _last_ended(kind: Kind, pages: _PageIterator, latest: datetime) -> RunRecord
         return over[-1] if over else None
     # Ignore runs that were canceled before they began.
     begun = [load for load in over if load.ended_by(latest) or load.state.outcome is not Outcome.CANCELED]
-    return max(begun, key=lambda load: load.ended_by(latest) or _FIRST_TIME, default=None)
+    return max(begun, key=lambda load: load.ended_by(latest) or FIRST_TIME, default=None)
 
 
 async def first_after(kind: Kind, target: RunTarget, rule: RunFilter) -> tuple[RunRecord | None, RunRecord | None]:
@@ -351,4 +351,4 @@ def _reaches_back(kind: Kind, rule: RunFilter, pages: _PageIterator) -> bool:
 
 def _time(text: str | None) -> datetime | None:
     time = None if text is None else datetime.fromisoformat(text)
-    return None if time is None or time < _FIRST_TIME else time
+    return None if time is None or time < FIRST_TIME else time

@@ -43,10 +43,12 @@ from airflow_provider_datapipe.runs.events.cursors import (
     timestamp_at,
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.missing_runs import is_missing
 from airflow_provider_datapipe.runs.models import RunRef, RunState
 from airflow_provider_datapipe.runs.names import near_matches
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.polling.bulk_status import StatusFingerprint, SyncStatus
+from airflow_provider_datapipe.runs.run_history import FIRST_TIME
 
 if TYPE_CHECKING:
     import pendulum
@@ -65,10 +67,6 @@ _MOST_UNREADABLE = 1000
 _FEW = 10
 #: The most pages that are read to find a run whose ID the service does not know.
 _MOST_PAGES_BACK = 10
-#: HTTP statuses that mean that the service does not know an ID.
-_UNKNOWN_ID = frozenset({400, 404, 410})
-#: Earlier times are invalid: some services write the zero value of their programming language for a missing time.
-_FIRST_TIME = "1970-01-02"
 #: Seconds for which the cursor of a stream is kept that its sync does not list: a replica can lag behind.
 _KEEP_ABSENT = 86_400.0
 #: Number of polls of a sync's status after which all its streams are polled, also without a change.
@@ -414,7 +412,7 @@ async def _poll_runs(
         try:
             run = _seen(kind, await send(poll), name)
         except ApiError as error:
-            if error.status not in _UNKNOWN_ID:
+            if not is_missing(error):
                 raise
             unknown.add(run_id)
         except ProtocolError as error:
@@ -468,8 +466,7 @@ def _seen(kind: str, run: Any, name: str | None) -> SeenRun:
 
 def _text(time: pendulum.DateTime | None) -> str:
     """Return a time of the service as sortable text, empty if there is none."""
-    text = "" if time is None else format_timestamp(time)
-    return text if text >= _FIRST_TIME else ""
+    return "" if time is None or time < FIRST_TIME else format_timestamp(time)
 
 
 def _payload(observed: RunState) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.backoff import ConnectionBackoff
+from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.batch_wait import BatchWait
 from airflow_provider_datapipe.runs.log_lines.progress import ProgressLines, ReportLine
 from airflow_provider_datapipe.runs.polling.per_loop import PerLoop
 from airflow_provider_datapipe.runs.polling.poll_schedule import PollRequest, PollSchedule, WaitOutcomes
-from airflow_provider_datapipe.runs.polling.shared_client import Reader, SharedClient, wait_for_backoff
+from airflow_provider_datapipe.runs.polling.shared_client import Reader, SharedClient
 from airflow_provider_datapipe.runs.wait import RunWait, WaitPolicy
 
 log = logging.getLogger(__name__)
@@ -130,9 +130,17 @@ class RunPoller:
     async def _send(self, request: Request[Any], *, after_failure: bool) -> Any:
         await self._clients.open()
         backoff = self._schedule.backoff
-        await wait_for_backoff(backoff)
+        while (pause := backoff.paused_until - time.time()) > 0:  # noqa: ASYNC110 - the end may move during the sleep
+            await asyncio.sleep(pause)
         await self._clients.refresh(after_failure=after_failure or backoff.error is not None)
-        return await self._clients.send_with_backoff(request, backoff)
+        try:
+            answer = await self._clients.send(request)
+        except DatapipeError as error:
+            if is_of_connection(error):
+                backoff.failed(error, time.time())
+            raise
+        backoff.answered(time.time())
+        return answer
 
     def _sent(self, request: Request[Any], task: asyncio.Task[Any]) -> None:
         self._sending.pop(request, None)

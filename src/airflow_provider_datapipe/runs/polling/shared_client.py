@@ -13,7 +13,6 @@ from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError, T
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import backoff_delay
 from airflow_provider_datapipe.api.settings import Settings
-from airflow_provider_datapipe.runs.backoff import ConnectionBackoff, is_of_connection
 from airflow_provider_datapipe.runs.log_lines.labels import sentence_start
 
 log = logging.getLogger(__name__)
@@ -138,21 +137,6 @@ class SharedClient:
             self._users[client] -= 1
             await self._close_unused(client)
 
-    async def send_with_backoff(self, request: Request[Any], backoff: ConnectionBackoff) -> Any:
-        """
-        Send a request, and report its success or failure to the backoff of the connection.
-
-        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
-        """
-        try:
-            answer = await self.send(request)
-        except DatapipeError as error:
-            if is_of_connection(error):
-                backoff.failed(error, time.time())
-            raise
-        backoff.answered(time.time())
-        return answer
-
     async def close(self) -> None:
         """Close all clients. No request may be active."""
         self._current = None
@@ -169,9 +153,3 @@ class SharedClient:
         if client is not self._current and self._users.get(client) == 0:
             del self._users[client]
             await client.close()
-
-
-async def wait_for_backoff(backoff: ConnectionBackoff) -> None:
-    """Wait until the backoff of the connection ends."""
-    while (pause := backoff.paused_until - time.time()) > 0:  # noqa: ASYNC110 - the end may move during the sleep
-        await asyncio.sleep(pause)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import date, datetime, timedelta
 from functools import cache, wraps
 from math import ceil, isfinite
@@ -261,13 +261,13 @@ class CheckedArguments(_Base):
         annotations = _annotations(cls)
         for name, value in kwargs.items():
             if name in annotations:
-                with _PlaceInErrors(kwargs):
+                with _place_in_errors(kwargs):
                     kwargs[name] = _check(cls, name, value, annotations[name])
         mapped = super().partial(**kwargs)
         # Airflow applies the defaults of a DAG or a group when the task runs.
         above = [place.default_args for each in ("dag", "task_group") if (place := mapped.kwargs.get(each))]
         defaults = {name: each for given in (*above, kwargs.get("default_args") or {}) for name, each in given.items()}
-        with _PlaceInErrors(mapped.kwargs | {"task_group": None}):
+        with _place_in_errors(mapped.kwargs | {"task_group": None}):
             for name in defaults.keys() & annotations.keys() - kwargs.keys():
                 _check(cls, name, defaults[name], annotations[name])
         return mapped
@@ -288,25 +288,21 @@ class CheckedArguments(_Base):
                 setattr(self, name, str(value))
                 continue
             if not is_reference(value):
-                with _PlaceInErrors({"task_id": self.task_id, "dag": self.get_dag()}):
+                with _place_in_errors({"task_id": self.task_id, "dag": self.get_dag()}):
                     _check_rendered(type(self), name, value, annotations[name])
 
 
-class _PlaceInErrors:
-    """Context manager that adds the task to errors about arguments, once."""
-
-    def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._arguments = arguments
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        """Add the task to an error."""
-        place = _place(self._arguments)
-        # Others, such as those of pydantic, cannot be made from a text.
-        if error is not None and kind in (ValueError, TypeError) and not str(error).startswith(place):
-            raise kind(f"{place}: {error}").with_traceback(error.__traceback__) from None
+@contextmanager
+def _place_in_errors(arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Add the task to errors about arguments, once."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        place = _place(arguments)
+        # Subclasses, such as those of pydantic, cannot be made from a text.
+        if type(error) not in (ValueError, TypeError) or str(error).startswith(place):
+            raise
+        raise type(error)(f"{place}: {error}").with_traceback(error.__traceback__) from None
 
 
 def _keyword_arguments(init: Callable[..., None]) -> Sequence[str]:
@@ -334,7 +330,7 @@ def _checked_init(init: Callable[..., None], declared: Sequence[str]) -> Callabl
 
     @wraps(init)
     def check_and_init(self: Any, **kwargs: Any) -> None:
-        with _PlaceInErrors(kwargs):
+        with _place_in_errors(kwargs):
             for name, annotation in own.items():
                 if name in kwargs:
                     kwargs[name] = _check(type(self), name, kwargs[name], annotation)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from airflow_provider_datapipe.cli.command import Command, Option, whole_seconds
 from airflow_provider_datapipe.cli.files import DELETE_ORPHANS, RESEND
-from airflow_provider_datapipe.cli.interruption import sigterm_as_interrupt
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
 
@@ -29,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.quiet:
             print(line, file=sys.stderr, flush=True)
 
-    with sigterm_as_interrupt(), exclusive_lock(path, report_line):
+    with _sigterm_as_interrupt(), exclusive_lock(path, report_line):
         document = read(path)
         with service_of(options) as service:
             report = apply(
@@ -41,6 +44,20 @@ def run(options: argparse.Namespace) -> int:
                 resend=options.resend,
             )
     return show_report(report, options)
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM, which for example a canceled CI job sends, like Ctrl-C, so that cleanup code runs."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_: int, __: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 COMMAND = Command(

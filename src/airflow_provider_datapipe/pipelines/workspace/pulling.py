@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -123,23 +123,19 @@ class _Writer:
 
     def new_content(self) -> dict[str, Any]:
         """Return the content of a new file."""
-        return {
-            ORCHESTRATIONS: self._sorted(self._orchestration(each) for each in self._resources.orchestrations.values()),
-            ELT_SYNCS: self._sorted(self._sync(each) for each in self._resources.syncs.values()),
-            REVERSE_ETL_SYNCS: self._sorted(
-                self._reverse_sync(each) for each in self._resources.reverse_syncs.values()
-            ),
-        }
+        return {section: self._sorted(map(export, found.values())) for section, _, found, export in self._sections()}
 
     def update(self, tree: Any) -> None:
         """Update an existing file where it differs from the service."""
-        self._section(
-            tree, ORCHESTRATIONS, self._matching.orchestrations, self._resources.orchestrations, self._orchestration
-        )
-        self._section(tree, ELT_SYNCS, self._matching.syncs, self._resources.syncs, self._sync)
-        self._section(
-            tree, REVERSE_ETL_SYNCS, self._matching.reverse_syncs, self._resources.reverse_syncs, self._reverse_sync
-        )
+        for section, ids, resources, export in self._sections():
+            self._section(tree, section, ids, resources, export)
+
+    def _sections(self) -> Iterator[tuple[str, Sequence[str | None], Mapping[str, Any], Any]]:
+        """Yield each section with the IDs of its entries, the resources of the service, and their conversion."""
+        matching, resources = self._matching, self._resources
+        yield ORCHESTRATIONS, matching.orchestrations, resources.orchestrations, self._orchestration
+        yield ELT_SYNCS, matching.syncs, resources.syncs, self._sync
+        yield REVERSE_ETL_SYNCS, matching.reverse_syncs, resources.reverse_syncs, self._reverse_sync
 
     def _section(
         self, tree: Any, section: str, ids: Sequence[str | None], resources: Mapping[str, Any], export: Any

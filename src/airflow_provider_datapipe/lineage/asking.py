@@ -77,15 +77,14 @@ class LineageClient:
     After an error that is not specific to the requested resource, it sends no more requests.
 
     :param settings: connection settings of the service.
-    :param budget: shared time budget; None for a new one. A request without a response exhausts it.
-    :param timeout: maximum duration of one request, in seconds.
+    :param budget: shared time budget. A request without a response exhausts it.
     :raises ConfigurationError: if the settings are not usable.
     """
 
-    def __init__(self, settings: Settings, budget: Budget | None = None, *, timeout: float = _TIMEOUT) -> None:
-        timeout = min(settings.timeout, timeout)
+    def __init__(self, settings: Settings, budget: Budget) -> None:
+        timeout = min(settings.timeout, _TIMEOUT)
         self._client = Client(replace(settings, timeout=timeout, retry=RetryPolicy(budget=0)))
-        self._budget = budget or Budget()
+        self._budget = budget
         self._sent = 0
         self._is_stopped = False
         #: The first error; None if there was none.

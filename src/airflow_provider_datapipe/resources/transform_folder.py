@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NoReturn
 
 from airflow_provider_datapipe.api.errors import InvalidInputError
@@ -145,24 +145,6 @@ def _text_of(file: Path) -> str:
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"folder: {str(file)!r} is not valid UTF-8 from byte {error.start}") from None
-
-
-def desired_transforms(
-    files: Mapping[str, str], *, folder_path: str = "", materialization: str | None = None
-) -> list[DesiredTransform]:
-    """
-    Return the transforms that files define. Name and folder of a file are name and folder of its transform.
-
-    :param files: SQL by path, such as ``sales/orders.sql``.
-    :param folder_path: folder of the service that contains all of them.
-    :param materialization: ``view`` or ``table`` for all; None for the current ones.
-    """
-    desired = []
-    for path, sql in files.items():
-        place = PurePosixPath(path)
-        above = [part for part in (folder_path.strip("/"), place.parent.as_posix()) if part not in ("", ".")]
-        desired.append(DesiredTransform(place.name.removesuffix(SUFFIX), "/".join(above), sql, materialization))
-    return desired
 
 
 def replace_this(sql: str, itself: str) -> str:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.models.formats.sql_references import tags
+from airflow_provider_datapipe.pipelines.transforms.files import desired_from_files, parse_files
 from airflow_provider_datapipe.resources.transform_folder import (
     CyclicTransformsError,
-    desired_transforms,
     levels,
     read_folder,
     reads,
@@ -28,9 +28,9 @@ def test_folder_is_read_with_subfolders(tmp_path: Path) -> None:
     (tmp_path / "folder.sql").mkdir()
     files = read_folder(tmp_path)
     assert files == {path: f"-- {path} ❤" for path in ("orders.sql", "sales/eu/orders.sql")}
-    found = [(each.folder_path, each.name, each.path) for each in desired_transforms(files)]
+    found = [(each.folder_path, each.name, each.path) for each in desired_from_files(parse_files(files))]
     assert found == [("", "orders", "orders"), ("sales/eu", "orders", "sales/eu/orders")]
-    below = [each.path for each in desired_transforms(files, folder_path="/dbt/core/")]
+    below = [each.path for each in desired_from_files(parse_files(files), folder_path="/dbt/core/")]
     assert below == ["dbt/core/orders", "dbt/core/sales/eu/orders"]
 
 
@@ -64,11 +64,12 @@ def test_reference_consists_of_folder_and_name() -> None:
         "FROM {{model.sales.orders}}, {{sales.orders}}, {{raw.sales.orders}}, {{model.orders}}, {{other.sales.people}}"
     )
     files = {"sales/orders.sql": "SELECT 1", "orders.sql": "SELECT 2", "sales/people.sql": "SELECT 3", "all.sql": sql}
-    read = reads(desired_transforms(files))
+    desired = desired_from_files(parse_files(files))
+    read = reads(desired)
     assert read["all"] == ["sales/orders", "orders", "sales/people"]
     assert read["orders"] == []
     # A known reference of the service takes precedence over a file.
-    assert reads(desired_transforms(files), {"model.orders", "sales.orders"})["all"] == ["sales/orders", "sales/people"]
+    assert reads(desired, {"model.orders", "sales.orders"})["all"] == ["sales/orders", "sales/people"]
 
 
 def test_build_order_follows_the_references() -> None:

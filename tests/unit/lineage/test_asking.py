@@ -71,5 +71,5 @@ def test_assets_share_the_budget_of_their_task(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_shorter_timeout_of_the_connection_is_kept() -> None:
-    assert LineageClient(Settings("https://h.example", "key", timeout=0.1))._client.settings.timeout == 0.1
-    assert LineageClient(Settings("https://h.example", "key"))._client.settings.timeout == 2
+    assert LineageClient(Settings("https://h.example", "key", timeout=0.1), Budget())._client.settings.timeout == 0.1
+    assert LineageClient(Settings("https://h.example", "key"), Budget())._client.settings.timeout == 2

@@ -15,13 +15,7 @@ from airflow_provider_datapipe.pipelines.transforms.front_matter import (
     TransformFileError,
     parse,
 )
-from airflow_provider_datapipe.resources.transform_folder import (
-    SUFFIX,
-    Attachment,
-    DesiredTransform,
-    desired_transforms,
-    read_folder,
-)
+from airflow_provider_datapipe.resources.transform_folder import SUFFIX, Attachment, DesiredTransform, read_folder
 
 #: Maximum length of an escaped path segment, in bytes. File systems allow 255.
 _LONGEST = 120
@@ -105,23 +99,23 @@ def _desired_from_file(
     place = PurePosixPath(file.path)
     above = "" if place.parent == PurePosixPath() else place.parent.as_posix()
     folder = (above if front.folder is None else front.folder).strip("/")
-    (plain,) = desired_transforms({place.name: render(file.sql, file.path)}, materialization=materialization)
-    checks = [check for given in front.checks for check in data_checks(given)]
     attachment = None
     if front.orchestration_id is not None:
         attachment = Attachment(id=front.orchestration_id)
     elif front.orchestration is not None:
         attachment = Attachment(name=None if front.orchestration == NO_ORCHESTRATION else front.orchestration)
-    return replace(
-        plain,
-        name=front.name or plain.name,
+    return DesiredTransform(
+        name=front.name or place.name.removesuffix(SUFFIX),
         folder_path="/".join(part for part in (folder_path.strip("/"), folder) if part),
-        materialization=front.materialization or plain.materialization,
+        sql_template=render(file.sql, file.path),
+        materialization=front.materialization or materialization,
         documentation=front.documentation,
         cron_expression=front.schedule,
         orchestration=attachment,
         publish=front.publish,
-        checks=tuple(replace(check, sql=render(check.sql, file.path)) for check in checks),
+        checks=tuple(
+            replace(check, sql=render(check.sql, file.path)) for given in front.checks for check in data_checks(given)
+        ),
     )
 
 

@@ -61,12 +61,8 @@ class CurrentTransforms:
     table_names: Mapping[str, str]
     raw_tags: frozenset[str]
 
-    def orchestration_of(self, transform: Transform) -> str:
-        """Return the name of a transform's orchestration; its ID if the name is ambiguous."""
-        return self.orchestration_name(transform.orchestration_workflow_id or "")
-
-    def orchestration_name(self, orchestration_id: str) -> str:
-        """Return the name of an orchestration; its ID if the name is ambiguous."""
+    def orchestration_name(self, orchestration_id: str | None) -> str:
+        """Return the name of an orchestration, its ID if the name is ambiguous, or the value for none."""
         if not orchestration_id:
             return NO_ORCHESTRATION
         return self.orchestrations.name_of(orchestration_id) or orchestration_id
@@ -101,7 +97,6 @@ def plan_transforms(
     *,
     folder_path: str = "",
     delete_orphans: bool = False,
-    resend: bool = False,
 ) -> Plan:
     """
     Return the plan of a deployment.
@@ -110,7 +105,6 @@ def plan_transforms(
     :param desired: the desired transforms.
     :param folder_path: folder of the service that contains all desired transforms; empty for all folders.
     :param delete_orphans: if True, other transforms in that folder or below it are deleted.
-    :param resend: if True, schedules that the service does not show are sent even if nothing else differs.
     :raises CyclicTransformsError: if transforms to build read one another in a cycle.
     :raises NameLookupError: if the name of a transform or an orchestration is ambiguous, or an orchestration does not
         exist.
@@ -129,7 +123,7 @@ def plan_transforms(
     items = []
     for key in (key for level in order for key in level):
         found = _Comparison(existing.get(key), differing.get(key, {}), due.get(key, Due.NOTHING))
-        settings = _settings(by_path[key], found, current, resend=resend)
+        settings = _settings(by_path[key], found, current)
         if settings.is_unknown:
             unknown.append(key)
         items.append(_item(by_path[key], found, settings, current, warnings))
@@ -173,13 +167,13 @@ class _Comparison:
     due: Due
 
 
-def _settings(desired: DesiredTransform, found: _Comparison, current: CurrentTransforms, *, resend: bool) -> Settings:
+def _settings(desired: DesiredTransform, found: _Comparison, current: CurrentTransforms) -> Settings:
     return settings_of(
         desired,
         found.transform,
         current.orchestrations.id_of(desired.orchestration),
         builds=desired.publish,
-        sends_unknown=resend or bool(found.differing) or found.due is Due.PUBLICATION,
+        sends_unknown=bool(found.differing) or found.due is Due.PUBLICATION,
     )
 
 
@@ -202,7 +196,7 @@ def _item(
         old = NOT_SHOWN if shown is UNKNOWN else shown
         changes.append(FieldChange("schedule", old, settings.schedule))
     if settings.can_be_had and settings.orchestration_id is not None:
-        old = None if existing is None else current.orchestration_of(existing)
+        old = None if existing is None else current.orchestration_name(existing.orchestration_workflow_id)
         changes.append(FieldChange("orchestration", old, current.orchestration_name(settings.orchestration_id)))
     if existing is None:
         reason = "" if desired.publish else "as a draft"

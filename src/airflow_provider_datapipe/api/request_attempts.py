@@ -134,7 +134,11 @@ class RequestAttempts(Generic[T]):
         body = self._request.body
         try:
             query = urlencode(self._request.query, quote_via=quote)
-            content = None if body is None else _json_bytes(body.as_json())
+            content = None
+            if body is not None:
+                content = json.dumps(
+                    body.as_json(), ensure_ascii=False, separators=(",", ":"), allow_nan=False
+                ).encode()
         except UnicodeEncodeError:
             raise InvalidInputError(
                 f"{self._request.endpoint.name}: an argument contains text that UTF-8 can't encode, such as an "
@@ -265,10 +269,6 @@ class RequestAttempts(Generic[T]):
             active_run_id=reported.active_run_id if reported else None,
             request=self._request,
         )
-
-
-def _json_bytes(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _is_acknowledgment(head: ResponseHead, body: bytes) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from functools import partial
 
 from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
@@ -23,7 +22,7 @@ def get_datapipe_cli_commands() -> list[CLICommand]:
                 ActionCommand(
                     name=command.name,
                     help=command.help,
-                    func=_function_of(command),
+                    func=partial(_run_and_exit, command),
                     args=[Arg(flags=option.flags, **option.settings) for option in command.options],
                     epilog=command.epilog,
                 )
@@ -31,10 +30,6 @@ def get_datapipe_cli_commands() -> list[CLICommand]:
             ],
         )
     ]
-
-
-def _function_of(command: Command) -> Callable[[argparse.Namespace], None]:
-    return partial(_run_and_exit, command)
 
 
 def _run_and_exit(command: Command, options: argparse.Namespace) -> None:

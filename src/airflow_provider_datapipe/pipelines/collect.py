@@ -121,17 +121,13 @@ class _SnapshotBuilder:
         self.orchestrations = {each.id: each for each in orchestrations}
         self.syncs = {each.id: each for each in syncs}
         self.streams = {each.id: each for each in streams if each.elt_sync_id in self.syncs}
-        self.transforms_by_id = {each.id: each for each in transforms}
+        self.transforms = {each.id: each for each in transforms}.values()
         self.reverse_syncs = {each.id: each for each in reverse_syncs}
         self.catalog = ReferenceCatalog()
         for stream in self.streams.values():
-            self.catalog.add_stream(stream.id, self._schema(stream), stream.name)
+            self.catalog.add_stream(stream.id, self.syncs[stream.elt_sync_id].destination_schema_name, stream.name)
         for model in self.transforms:
             self.catalog.add_transform(model)
-
-    @property
-    def transforms(self) -> Iterable[Transform]:
-        return self.transforms_by_id.values()
 
     def streams_of(self, sync_id: str) -> Mapping[str, str]:
         return {each.name: each.id for each in self.streams.values() if each.elt_sync_id == sync_id}
@@ -144,9 +140,6 @@ class _SnapshotBuilder:
         titles = {node.id: node.name for node in nodes}
         nodes += [self._reverse_sync_node(each, titles) for each in self.reverse_syncs.values()]
         return nodes
-
-    def _schema(self, stream: EltStream) -> str | None:
-        return self.syncs[stream.elt_sync_id].destination_schema_name
 
     def _orchestration_id(self, workflow_id: str | None) -> str:
         return node_id(ORCHESTRATION, workflow_id) if workflow_id in self.orchestrations and workflow_id else ""

@@ -105,13 +105,9 @@ def _matching(graph: Graph, what: str, where: str) -> set[str]:
         for key, node in graph.nodes.items()
         if any(fnmatchcase(name, escaped) for name in names(graph.snapshot, node))
     }
-    if not matching and not _is_pattern(pattern):
+    if not matching and not {"*", "?"} & set(pattern):
         _refuse_unknown(graph, method, pattern, where)
     return matching
-
-
-def _is_pattern(text: str) -> bool:
-    return any(mark in text for mark in "*?")
 
 
 def _refuse_unknown(graph: Graph, method: str, wanted: str, where: str) -> None:

@@ -86,11 +86,7 @@ WEBHOOK_FIELDS: dict[str, dict[str, Any]] = {
         "description": "Name of the header for the token or the signature, such as X-Signature.",
         "schema": {"type": ["string", "null"], "default": ""},
     },
-    "timeout": {
-        "label": "Request timeout (s)",
-        "description": "Maximum seconds until the service responds to a request.",
-        "schema": {"type": ["number", "null"], "default": 60, "exclusiveMinimum": 0},
-    },
+    "timeout": CONNECTION_FIELDS["timeout"],
     "retry_budget": {
         "label": "Retry budget (s)",
         "description": "Seconds during which a request without a response, or with a temporary error, is repeated. 0: "

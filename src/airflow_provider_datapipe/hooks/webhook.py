@@ -65,10 +65,7 @@ _HINT_5XX = "The service has a problem; try again later."
 _BAD_REQUESTS = (400, 422)
 #: Introductions to an error in the message of Test Connection.
 _MESSAGES_OF_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], ...], str], ...] = (
-    (
-        (AuthenticationError, PermissionDeniedError),
-        "The webhook is there, but does not accept the credentials. ",
-    ),
+    ((AuthenticationError, PermissionDeniedError), "The webhook is there, but does not accept the credentials. "),
     (
         NotFoundError,
         "No table has this address, so the credentials were not checked. This is expected if tasks set an endpoint. ",

@@ -29,12 +29,7 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
         :ref:`POST /elt_streams/{id}/request_full_refresh <interface-elt-streams-request-full-refresh>`.
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeRunOperator.template_fields,
-        "stream_id",
-        "sync_id",
-        "stream_name",
-    )
+    template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "stream_id", "sync_id", "stream_name")
     kind = "elt_stream"
     asset_kind = "elt_stream"
     asset_argument = "stream_id"

@@ -65,12 +65,7 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
     endpoints = ("orchestrations.create", "orchestrations.update")
 
     def __init__(
-        self,
-        *,
-        name: str,
-        cron_schedule: str,
-        if_exists: Literal["update", "keep", "fail"] = "update",
-        **kwargs: Any,
+        self, *, name: str, cron_schedule: str, if_exists: Literal["update", "keep", "fail"] = "update", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
 
@@ -105,13 +100,7 @@ class OrchestrationUpdateOperator(DatapipeOrchestrationOperator):
     flow = "orchestrations.update"
     endpoints = ("orchestrations.update",)
 
-    def __init__(
-        self,
-        *,
-        new_name: str | None = None,
-        cron_schedule: str | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, new_name: str | None = None, cron_schedule: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
 
@@ -131,10 +120,6 @@ class OrchestrationDeleteOperator(DatapipeOrchestrationOperator):
     endpoints = ("orchestrations.delete",)
 
     def __init__(
-        self,
-        *,
-        cron_schedule: str,
-        if_missing: Literal["succeed", "fail"] = "succeed",
-        **kwargs: Any,
+        self, *, cron_schedule: str, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)

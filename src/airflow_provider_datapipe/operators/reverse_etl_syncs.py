@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_datapipe.arguments import Duration, exactly_one, whole_seconds
-from airflow_provider_datapipe.operators.base import (
-    DatapipeRunOperator,
-    DatapipeSingleRunOperator,
-)
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator, ReactivatingOperator
 
 if TYPE_CHECKING:

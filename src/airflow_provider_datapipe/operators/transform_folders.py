@@ -116,11 +116,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         :ref:`POST /transforms/{id}/publish <interface-transforms-publish>`.
     """
 
-    template_fields: Sequence[str] = (
-        *DatapipeTransformFolderOperator.template_fields,
-        "publish",
-        "on_partial_failure",
-    )
+    template_fields: Sequence[str] = (*DatapipeTransformFolderOperator.template_fields, "publish", "on_partial_failure")
     asset_kind = "transform"
     endpoints = (
         "transforms.create_bulk",
@@ -133,11 +129,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
     )
 
     def __init__(
-        self,
-        *,
-        publish: bool | str = True,
-        on_partial_failure: Literal["fail", "succeed"] = "fail",
-        **kwargs: Any,
+        self, *, publish: bool | str = True, on_partial_failure: Literal["fail", "succeed"] = "fail", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.publish = publish

@@ -36,12 +36,7 @@ class DatapipeSqlOperator(DatapipeRunOperator):
     sql_fields: ClassVar[tuple[str, ...]] = ("sql_template",)
 
     def _do_render_template_fields(
-        self,
-        parent: Any,
-        template_fields: Iterable[str],
-        context: Context,
-        jinja_env: Environment,
-        seen_oids: set[int],
+        self, parent: Any, template_fields: Iterable[str], context: Context, jinja_env: Environment, seen_oids: set[int]
     ) -> None:
         # Airflow calls this for mapped tasks, too.
         fields = list(template_fields)

@@ -184,20 +184,8 @@ def as_json_text(given: Plan | Report) -> str:
     return json.dumps(given.as_json(), indent=2, ensure_ascii=False) + "\n"
 
 
-_SIGNS = {
-    Action.CREATE: "+",
-    Action.UPDATE: "~",
-    Action.PUBLISH: "^",
-    Action.DELETE: "-",
-    Action.NONE: "=",
-}
-_COLORS = {
-    Action.CREATE: "32",
-    Action.UPDATE: "33",
-    Action.PUBLISH: "36",
-    Action.DELETE: "31",
-    Action.NONE: "2",
-}
+_SIGNS = {Action.CREATE: "+", Action.UPDATE: "~", Action.PUBLISH: "^", Action.DELETE: "-", Action.NONE: "="}
+_COLORS = {Action.CREATE: "32", Action.UPDATE: "33", Action.PUBLISH: "36", Action.DELETE: "31", Action.NONE: "2"}
 _PLAIN, _RED, _GREEN, _YELLOW, _FAINT = "", "31", "32", "33", "2"
 
 

@@ -28,12 +28,7 @@ from airflow_provider_datapipe.resources.differences import Differences, same_js
 from airflow_provider_datapipe.resources.elt_streams import stream_named
 from airflow_provider_datapipe.resources.template_values import flag, mapping, named
 from airflow_provider_datapipe.runs.names import find_elt_sync
-from airflow_provider_datapipe.runs.targets import (
-    connection_target,
-    elt_sync_target,
-    orchestration_target,
-    required,
-)
+from airflow_provider_datapipe.runs.targets import connection_target, elt_sync_target, orchestration_target, required
 
 KIND = "elt_sync"
 _SYNC_INTERVAL = "sync_interval of an ELT sync that is attached to an orchestration"

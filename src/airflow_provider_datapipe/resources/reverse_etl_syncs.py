@@ -7,11 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from airflow_provider_datapipe.api.endpoints import (
-    reverse_etl_failed_records,
-    reverse_etl_sync_runs,
-    reverse_etl_syncs,
-)
+from airflow_provider_datapipe.api.endpoints import reverse_etl_failed_records, reverse_etl_sync_runs, reverse_etl_syncs
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError
 from airflow_provider_datapipe.api.models.common import UNSET
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import (

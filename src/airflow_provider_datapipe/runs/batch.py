@@ -151,12 +151,7 @@ class Batch:
 
 
 async def start_queued(
-    batch: Batch,
-    task_state: TaskState,
-    policy: StartPolicy,
-    *,
-    alone: bool,
-    clock: Callable[[], float] = time.time,
+    batch: Batch, task_state: TaskState, policy: StartPolicy, *, alone: bool, clock: Callable[[], float] = time.time
 ) -> None:
     """
     Start queued runs, up to the limit of the batch.

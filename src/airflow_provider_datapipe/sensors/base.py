@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from airflow import __version__ as airflow_version
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from airflow_provider_datapipe.arguments import (
-    CheckedArguments,
-    Duration,
-    check_range,
-    seconds,
-)
+from airflow_provider_datapipe.arguments import CheckedArguments, Duration, check_range, seconds
 from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, MapLabel, address_of, show_link
 from airflow_provider_datapipe.operators.base import DEFERRABLE, SENSOR_TIMEOUT, deadline_of
 

@@ -22,12 +22,7 @@ class DatapipeStreamSensor(DatapipeSensor):
     condition_constants: ClassVar[Mapping[str, Any]] = {"kind": "elt_stream"}
 
     def __init__(
-        self,
-        *,
-        stream_id: str | None = None,
-        sync_id: str | None = None,
-        stream_name: str | None = None,
-        **kwargs: Any,
+        self, *, stream_id: str | None = None, sync_id: str | None = None, stream_name: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         identify_stream(stream_id, stream_name, sync_id=sync_id)

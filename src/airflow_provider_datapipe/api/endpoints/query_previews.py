@@ -27,12 +27,7 @@ def create(*, sql_template: str) -> None:
     """
 
 
-@endpoint(
-    "GET",
-    "/transforms/query_previews/{queryExecutionId}/status",
-    answer=QueryPreviewStatus,
-    repeat=Repeat.READ,
-)
+@endpoint("GET", "/transforms/query_previews/{queryExecutionId}/status", answer=QueryPreviewStatus, repeat=Repeat.READ)
 def status(query_execution_id: str) -> None:
     """
     Read the status of a query.
@@ -41,12 +36,7 @@ def status(query_execution_id: str) -> None:
     """
 
 
-@endpoint(
-    "GET",
-    "/transforms/query_previews/{queryExecutionId}/result",
-    answer=QueryPreviewResult,
-    repeat=Repeat.READ,
-)
+@endpoint("GET", "/transforms/query_previews/{queryExecutionId}/result", answer=QueryPreviewResult, repeat=Repeat.READ)
 def result(query_execution_id: str) -> None:
     """
     Read the rows of a query after its status is ``DONE``.

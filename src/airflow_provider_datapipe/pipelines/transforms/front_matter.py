@@ -14,13 +14,7 @@ from typing import Annotated, Any, Literal, Self
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from airflow_provider_datapipe.api.models.formats.yaml_reader import (
-    Location,
-    Position,
-    YamlReader,
-    nearest,
-    path_text,
-)
+from airflow_provider_datapipe.api.models.formats.yaml_reader import Location, Position, YamlReader, nearest, path_text
 from airflow_provider_datapipe.api.models.rules import check_cron
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 from airflow_provider_datapipe.pipelines.yaml_1_2 import YAML_1_2, scalar_value
@@ -294,7 +288,5 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 # YAML 1.2 reads more text as numbers than PyYAML, which would write this text without quotes.
 _Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:int",
-    re.compile(r"[-+]?(0o[0-7_]+|[0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?)$"),
-    list("-+.0123456789"),
+    "tag:yaml.org,2002:int", re.compile(r"[-+]?(0o[0-7_]+|[0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?)$"), list("-+.0123456789")
 )

@@ -92,11 +92,7 @@ def due_steps(service: Runner, changed: Mapping[str, bool], existing: Mapping[st
 
 
 def plan_transforms(
-    service: Runner,
-    desired: Sequence[DesiredTransform],
-    *,
-    folder_path: str = "",
-    delete_orphans: bool = False,
+    service: Runner, desired: Sequence[DesiredTransform], *, folder_path: str = "", delete_orphans: bool = False
 ) -> Plan:
     """
     Return the plan of a deployment.

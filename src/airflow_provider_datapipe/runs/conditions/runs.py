@@ -33,11 +33,7 @@ _CLOCK_SKEW = timedelta(hours=2)
 _FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 _EVER = "1970-01-01T00:00:00+00:00"
 #: Field with the ID of the resource, by kind.
-_ID_FIELDS = {
-    "elt_stream": "stream_id",
-    "orchestration": "orchestration_id",
-    "reverse_etl": "reverse_etl_sync_id",
-}
+_ID_FIELDS = {"elt_stream": "stream_id", "orchestration": "orchestration_id", "reverse_etl": "reverse_etl_sync_id"}
 
 
 class _ResourceCondition(Condition):

@@ -7,11 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from airflow_provider_datapipe.api.endpoints import (
-    reverse_etl_failed_records,
-    reverse_etl_sync_runs,
-    reverse_etl_syncs,
-)
+from airflow_provider_datapipe.api.endpoints import reverse_etl_failed_records, reverse_etl_sync_runs, reverse_etl_syncs
 from airflow_provider_datapipe.api.errors import one_line
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun

@@ -213,10 +213,7 @@ class PollSchedule:
         # If polls are allowed, a last one decides. Do not wait for one that hangs.
         tolerance = 0.0 if now < self.backoff.paused_until else _SWEEP
         return self._gather(
-            (
-                run_wait,
-                run_wait.expired(now) or (run_wait.unreachable(error, now - tolerance) if error else None),
-            )
+            (run_wait, run_wait.expired(now) or (run_wait.unreachable(error, now - tolerance) if error else None))
             for run_wait in self._scheduled
             # The other waits are not due: a poll has not failed, even if the last answer is old.
             if run_wait.due <= now

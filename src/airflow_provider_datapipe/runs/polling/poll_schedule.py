@@ -83,7 +83,7 @@ class PollRequest:
     A poll: one request for one or more runs.
 
     :param request: the request, which the client does not retry.
-    :param watches: the waits that need the answer.
+    :param run_waits: the waits that need the answer.
     :param due: time at which the poll was due. The next interval is counted from it, so that slow answers do not make
         polls less frequent.
     """

@@ -38,19 +38,17 @@ def _workspace(options: argparse.Namespace, service: Service) -> Report:
     path = Path(options.workspace)
     existing = text_of(path) if path.exists() else None
     pulled = pull_workspace(service, existing, str(path))
-    settings_warning = (
-        "Settings can contain secrets, so they are not written. The service has settings that the file "
-        "does not contain: "
-        f"{', '.join(pulled.without_settings)}."
-    )
-    schedule_warning = (
-        "The service does not show some schedules, so the file does not contain them. Add those that you know: "
-        f"{', '.join(pulled.without_schedule)}."
-    )
-    warnings = (
-        *((settings_warning,) if pulled.without_settings else ()),
-        *((schedule_warning,) if pulled.without_schedule else ()),
-    )
+    warnings = []
+    if pulled.without_settings:
+        warnings.append(
+            "Settings can contain secrets, so they are not written. The service has settings that the file does not "
+            f"contain: {', '.join(pulled.without_settings)}."
+        )
+    if pulled.without_schedule:
+        warnings.append(
+            "The service does not show some schedules, so the file does not contain them. Add those that you know: "
+            f"{', '.join(pulled.without_schedule)}."
+        )
     if existing is None:
         result = Result.CREATED
     elif pulled.text == existing:
@@ -59,10 +57,10 @@ def _workspace(options: argparse.Namespace, service: Service) -> Report:
         result = Result.UPDATED
     else:
         why = "it differs from the service: `datapipe plan` shows the differences, --force overwrites the file"
-        return Report((ReportItem("workspace", str(path), Result.FAILED, why),), warnings)
+        return Report((ReportItem("workspace", str(path), Result.FAILED, why),), tuple(warnings))
     if result is not Result.UNCHANGED:
         write(path, pulled.text)
-    return Report((ReportItem("workspace", str(path), result),), warnings)
+    return Report((ReportItem("workspace", str(path), result),), tuple(warnings))
 
 
 def _transforms(options: argparse.Namespace, service: Service) -> Report:

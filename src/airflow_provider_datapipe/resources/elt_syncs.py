@@ -52,10 +52,8 @@ async def create(
     :raises ConflictError: if the connection has the maximum number of syncs.
     """
     check_if_exists(if_exists)
-    schema, interval = (
-        required("destination_schema_name", destination_schema_name),
-        required("sync_interval", sync_interval),
-    )
+    schema = required("destination_schema_name", destination_schema_name)
+    interval = required("sync_interval", sync_interval)
     settings = None if elt_settings is None else mapping("elt_settings", elt_settings)
     first_day = required("data_start_date", data_start_date) if isinstance(data_start_date, str) else data_start_date
     connection = await connection_target(connection_id, connection_label)
@@ -182,12 +180,8 @@ async def add_streams(sync_id: str | None, destination_schema_name: str | None, 
     # The response to a repeated request lacks the new streams.
     answer = await send_streams(target.resource_id, wanted)
     after = [*await list_all(of_sync), *answer.source_streams]
-    result = change(
-        KIND,
-        target.resource_id,
-        action="source_streams_updated",
-        name=None if target.name == target.resource_id else target.name,
-    )
+    name = None if target.name == target.resource_id else target.name
+    result = change(KIND, target.resource_id, action="source_streams_updated", name=name)
     sorted_in, stream_ids = _sorted_in(wanted, before, after)
     if sorted_in["added"]:
         result["action"] = "source_streams_added"

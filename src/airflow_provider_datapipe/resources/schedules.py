@@ -452,9 +452,7 @@ def _result(snapshot: ScheduleSnapshot, action: str, *, changed: bool, current: 
     name = None if snapshot["name"] == snapshot["id"] else snapshot["name"]
     result = change(snapshot["resource"], snapshot["id"], action=action, changed=changed, name=name)
     # A sync can have many streams without schedules of their own. Omit them.
-    result["details"] = (
-        current
-        if current is None
-        else {field: value for field, value in current.items() if value is not None or not _is_stream(field)}
-    )
+    result["details"] = current and {
+        field: value for field, value in current.items() if value is not None or not _is_stream(field)
+    }
     return result

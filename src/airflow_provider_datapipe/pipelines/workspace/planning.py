@@ -217,11 +217,8 @@ class _Planner:
             item = Item(ELT_SYNC, name, Action.CREATE, (*changes, *found.changes))
         else:
             current = self._resources.syncs[known]
-            orchestrations = (
-                self._orchestration_name(current.orchestration_workflow_id),
-                self._reference_name(reference),
-            )
-            found = apply_elt_syncs.compare(entry, current, connection_id=connection_id, orchestration=orchestrations)
+            names = self._orchestration_name(current.orchestration_workflow_id), self._reference_name(reference)
+            found = apply_elt_syncs.compare(entry, current, connection_id=connection_id, orchestration=names)
             item = self._compared(ELT_SYNC, name, found)
         attached = _attached(reference)
         work = apply_elt_syncs.change(
@@ -257,11 +254,8 @@ class _Planner:
     def _reverse_sync(self, place: int) -> Unit:
         entry = (self._workspace.reverse_etl_syncs or [])[place]
         matching = self._matching
-        known, source_id, connection_id = (
-            matching.reverse_syncs[place],
-            matching.sources[place],
-            matching.destinations[place],
-        )
+        known, source_id = matching.reverse_syncs[place], matching.sources[place]
+        connection_id = matching.destinations[place]
         reference = matching.reverse_sync_orchestrations[place]
         key: Key = (REVERSE_ETL_SYNCS, place)
         name = self._reverse_sync_name(entry.transform, source_id, connection_id, entry.object_type_id)
@@ -272,25 +266,16 @@ class _Planner:
         if known is None:
             self._require_fields(REVERSE_ETL_SYNCS, place, entry, "operation")
             if entry.sync_interval is None and reference == OrchestrationReference():
-                self.problems.append(
-                    Problem(
-                        (REVERSE_ETL_SYNCS, place), "sync_interval or orchestration is required to create this resource"
-                    )
-                )
+                message = "sync_interval or orchestration is required to create this resource"
+                self.problems.append(Problem((REVERSE_ETL_SYNCS, place), message))
             changes = new_fields(entry, ["operation", "sync_interval", "enabled", "settings"])
             found.compare("orchestration", None, self._reference_name(reference))
             item = Item(REVERSE_ETL_SYNC, name, Action.CREATE, (*changes, *found.changes))
         else:
             current = self._resources.reverse_syncs[known]
+            names = self._orchestration_name(current.orchestration_workflow_id), self._reference_name(reference)
             found = apply_reverse_etl_syncs.compare(
-                entry,
-                current,
-                source_id=source_id,
-                connection_id=connection_id,
-                orchestration=(
-                    self._orchestration_name(current.orchestration_workflow_id),
-                    self._reference_name(reference),
-                ),
+                entry, current, source_id=source_id, connection_id=connection_id, orchestration=names
             )
             item = self._compared(REVERSE_ETL_SYNC, name, found)
         attached = _attached(reference)

@@ -112,19 +112,26 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
             source, Limits(batch_size, self.max_batch_bytes), hook.sending(self.endpoint), task_state_of(context)
         )
         self._delivery = delivery
+        next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
+
+        def log_progress(progress: Progress) -> None:
+            nonlocal next_line
+            if time.monotonic() >= next_line:
+                self.log.info("%s", described(progress))
+                next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
+
         complete = False
         try:
             if resumed_from := delivery.resume():
                 self.log.info("Continuing after the first %s records, which an earlier try sent.", f"{resumed_from:,}")
-            progress = _Log(self.log.info)
             try:
-                result = delivery.run(progress)
+                result = delivery.run(log_progress)
             except SourceChangedError as changed:
                 if self.if_changed != "restart":
                     raise
                 self.log.warning("%s Sending all records from the beginning.", changed)
                 delivery.restart()
-                result = delivery.run(progress)
+                result = delivery.run(log_progress)
             complete = True
         finally:
             hook.close()
@@ -201,22 +208,3 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
             )
         read = json_lines if kind == "jsonl" else parquet
         return partial(read, partial(path.open, "rb"), path.name)
-
-
-class _Log:
-    """
-    Logs the progress of a delivery at intervals.
-
-    :param log: function that writes a line to the log.
-    """
-
-    def __init__(self, log: Any) -> None:
-        self._log = log
-        self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
-
-    def __call__(self, progress: Progress) -> None:
-        from airflow_provider_datapipe.webhook.delivery import described
-
-        if time.monotonic() >= self._next:
-            self._log("%s", described(progress))
-            self._next = time.monotonic() + _SECONDS_BETWEEN_LINES

@@ -421,7 +421,7 @@ async def retry_failed(
     given = required("reverse_etl_sync_id", reverse_etl_sync_id)
     if record_ids is not None:
         return await _retry_listed(given, record_ids)
-    fits = _reason("reason", reason) if reason_pattern is None else _reason_pattern(reason_pattern)
+    fits = _reason(reason) if reason_pattern is None else _reason_pattern(reason_pattern)
     total = (await send(reverse_etl_failed_records.count(given))).count
     seen: set[str] = set()
     matched: list[str] = []
@@ -457,8 +457,8 @@ def _requested(sync_id: str, total: float, asked: float, *, changed: bool, seen:
     return result
 
 
-def _reason(field: str, reason: str | None) -> Callable[[str], bool]:
-    part = required(field, reason)
+def _reason(reason: str | None) -> Callable[[str], bool]:
+    part = required("reason", reason)
     return lambda error: part in error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 #: Maximum nesting depth of arrays and objects. Later readers of the JSON have limits of their own.
@@ -76,17 +76,12 @@ def parse(text: str | bytes, *, number: Callable[[str], Any] = float, surrogates
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise DuplicateKeyError(_first_twice(key for key, _ in pairs))
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise DuplicateKeyError(key)
+            seen.add(key)
     return made
-
-
-def _first_twice(keys: Iterable[str]) -> str:
-    seen: set[str] = set()
-    for key in keys:
-        if key in seen:
-            return key
-        seen.add(key)
-    raise AssertionError("no duplicate key")
 
 
 def _constant(_: str) -> None:

@@ -99,6 +99,8 @@ class EventSource(ABC):
 
     #: Name of the kind of event.
     kind: ClassVar[str]
+    #: Seconds before the newest run in which other runs may still appear in the list.
+    overlap: ClassVar[float] = OVERLAP
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -129,18 +131,89 @@ class EventSource(ABC):
                 self.key,
             )
 
+    async def _poll_runs(
+        self, listing: Request[Page[Any]], cursors: Sequence[EventCursor | None], now: float, *, name: str | None = None
+    ) -> tuple[list[SeenRun], frozenset[str]]:
+        """
+        Read a list of runs as far back as the cursors need, and the cursors' unfinished runs that it does not show.
+
+        An invalid run is left out, so that it does not block the events of the other runs.
+
+        :return: the runs, and the IDs that the service does not know.
+        """
+        # The runs are validated one by one, in _read().
+        listing = listing.read_as(Page[Any])
+        seen: list[SeenRun] = []
+        noted = max((len(cursor.reported) + len(cursor.going) for cursor in cursors if cursor), default=0)
+        size = LARGEST_PAGE if None in cursors or noted >= _FEW else _FEW
+        following: Request[Page[Any]] | None = listing.with_query(limit=size)
+        pages = paging.SeenPages()
+
+        async def read(request: Request[Page[Any]]) -> tuple[bool, list[SeenRun]]:
+            nonlocal following
+            page = await send(request)
+            shown = [run for item in page.data if (run := self._read(item, name)) is not None]
+            seen.extend(shown)
+            more = pages.after(request, page)
+            following = more and more.with_query(limit=LARGEST_PAGE)
+            return not page.data, shown
+
+        while following is not None:
+            is_empty, shown = await read(following)
+            needs_more = (
+                not shown
+                or (not reaches(shown, each.since) if each else needs_more_at_first(seen, shown, now, self.overlap))
+                for each in cursors
+            )
+            if is_empty or not any(needs_more):
+                break
+        absent = {run_id: at for cursor in cursors if cursor for run_id, at in cursor.absent(seen, now).items()}
+        unknown: set[str] = set()
+        for run_id in sorted(absent):
+            poll = KINDS[self.kind].poll_request(RunRef(self.kind, "", "", run_id=run_id))
+            try:
+                run = _seen(self.kind, await send(poll), name)
+            except ApiError as error:
+                if not is_missing(error):
+                    raise
+                unknown.add(run_id)
+            except ProtocolError as error:
+                # The cursor keeps the run as unfinished.
+                self._log_unreadable(f"Run {run_id}", error)
+            else:
+                # The service may return another ID than the requested one.
+                seen.append(run._replace(run_id=run_id, is_listed=False))
+        # The service may have changed the IDs of the unknown runs: read on, to match them by their times.
+        oldest = min((absent[run_id] for run_id in unknown), default="")
+        for _ in range(_MOST_PAGES_BACK):
+            if following is None or not oldest or reaches([run for run in seen if run.is_listed], oldest):
+                break
+            await read(following)
+        return seen, frozenset(unknown)
+
+    def _read(self, item: Any, name: str | None) -> SeenRun | None:
+        """Return a run of a list. If it is invalid, log it once and return None."""
+        try:
+            return _seen(self.kind, _MODELS[self.kind].model_validate(item), name)
+        except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+            run_id = item.get("id") if isinstance(item, dict) else None
+            self._log_unreadable(f"Run {run_id}", error)
+            return None
+
+    def _log_unreadable(self, what: str, error: Exception) -> None:
+        if what not in self._unreadable and len(self._unreadable) < _MOST_UNREADABLE:
+            self._unreadable.add(what)
+            reason = error if isinstance(error, DatapipeError) else type(error).__name__
+            log.warning("%s cannot be read, so no event is sent for it: %s", one_line(what), reason)
+
 
 class _RunEventSource(EventSource):
     """Event source for runs in a list that begins with the newest run."""
 
-    #: Seconds before the newest run in which other runs may still appear in the list.
-    overlap: ClassVar[float] = OVERLAP
-
     @override
     async def poll(self, subscriptions: Sequence[Subscription], now: float) -> list[NewEvents]:
         cursors = [_cursor_of(subscription.cursor) for subscription in subscriptions]
-        listing = self._listing()
-        seen, unknown = await _poll_runs(self.kind, listing, cursors, now, self._unreadable, overlap=self.overlap)
+        seen, unknown = await self._poll_runs(self._listing(), cursors, now)
         self._warn_if_renamed(cursors, seen)
         new_events: list[NewEvents] = []
         for cursor in cursors:
@@ -256,7 +329,7 @@ class SyncEventSource(EventSource):
             ]
             try:
                 listing = elt_stream_runs.list_(stream_id, sort_direction="desc")
-                seen, unknown = await _poll_runs(self.kind, listing, report_from, now, self._unreadable, name=name)
+                seen, unknown = await self._poll_runs(listing, report_from, now, name=name)
             except NotFoundError:
                 # The stream was deleted after the streams of the sync were listed.
                 continue
@@ -264,7 +337,7 @@ class SyncEventSource(EventSource):
                 if is_of_connection(error):
                     raise
                 # Do not fail the other streams. This stream is polled again next time.
-                _report(self._unreadable, f"ELT stream {stream_id}", error)
+                self._log_unreadable(f"ELT stream {stream_id}", error)
                 for number, cursor in zip(numbers, report_from, strict=True):
                     if cursor is None:
                         # Only runs that end from now on are new for this subscriber.
@@ -361,90 +434,6 @@ EVENT_SOURCES: dict[str, type[EventSource]] = {
     "transform": TransformEventSource,
     "failed_records": FailedRecordsEventSource,
 }
-
-
-async def _poll_runs(
-    kind: str,
-    listing: Request[Page[Any]],
-    cursors: Sequence[EventCursor | None],
-    now: float,
-    unreadable: set[str],
-    *,
-    name: str | None = None,
-    overlap: float = OVERLAP,
-) -> tuple[list[SeenRun], frozenset[str]]:
-    """
-    Read a list of runs as far back as the cursors need, and the unfinished runs of the cursors that it does not show.
-
-    An invalid run is left out, so that it does not block the events of the other runs.
-
-    :return: the runs, and the IDs that the service does not know.
-    """
-    # The runs are validated one by one, in _read().
-    listing = listing.read_as(Page[Any])
-    seen: list[SeenRun] = []
-    noted = max((len(cursor.reported) + len(cursor.going) for cursor in cursors if cursor), default=0)
-    size = LARGEST_PAGE if None in cursors or noted >= _FEW else _FEW
-    following: Request[Page[Any]] | None = listing.with_query(limit=size)
-    pages = paging.SeenPages()
-
-    async def read(request: Request[Page[Any]]) -> tuple[bool, list[SeenRun]]:
-        nonlocal following
-        page = await send(request)
-        shown = [run for item in page.data if (run := _read(kind, item, name, unreadable)) is not None]
-        seen.extend(shown)
-        more = pages.after(request, page)
-        following = more and more.with_query(limit=LARGEST_PAGE)
-        return not page.data, shown
-
-    while following is not None:
-        is_empty, shown = await read(following)
-        if is_empty or not any(
-            not shown
-            or (needs_more_at_first(seen, shown, now, overlap) if cursor is None else not reaches(shown, cursor.since))
-            for cursor in cursors
-        ):
-            break
-    absent = {run_id: at for cursor in cursors if cursor for run_id, at in cursor.absent(seen, now).items()}
-    unknown: set[str] = set()
-    for run_id in sorted(absent):
-        poll = KINDS[kind].poll_request(RunRef(kind, "", "", run_id=run_id))
-        try:
-            run = _seen(kind, await send(poll), name)
-        except ApiError as error:
-            if not is_missing(error):
-                raise
-            unknown.add(run_id)
-        except ProtocolError as error:
-            # The cursor keeps the run as unfinished.
-            _report(unreadable, f"Run {run_id}", error)
-        else:
-            # The service may return another ID than the requested one.
-            seen.append(run._replace(run_id=run_id, is_listed=False))
-    # The service may have changed the IDs of the unknown runs: read on, to match them by their times.
-    oldest = min((absent[run_id] for run_id in unknown), default="")
-    for _ in range(_MOST_PAGES_BACK):
-        if following is None or not oldest or reaches([run for run in seen if run.is_listed], oldest):
-            break
-        await read(following)
-    return seen, frozenset(unknown)
-
-
-def _read(kind: str, item: Any, name: str | None, unreadable: set[str]) -> SeenRun | None:
-    """Return a run of a list. If it is invalid, log it once and return None."""
-    try:
-        return _seen(kind, _MODELS[kind].model_validate(item), name)
-    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
-        run_id = item.get("id") if isinstance(item, dict) else None
-        _report(unreadable, f"Run {run_id}", error)
-        return None
-
-
-def _report(unreadable: set[str], what: str, error: Exception) -> None:
-    if what not in unreadable and len(unreadable) < _MOST_UNREADABLE:
-        unreadable.add(what)
-        reason = error if isinstance(error, DatapipeError) else type(error).__name__
-        log.warning("%s cannot be read, so no event is sent for it: %s", one_line(what), reason)
 
 
 def _seen(kind: str, run: Any, name: str | None) -> SeenRun:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import elt_stream_options, elt_syncs, jobs, references
+from datapipe_local.services import active_run_conflicts, elt_stream_options, elt_syncs, jobs, references
 from datapipe_local.services.checks import check_cron, check_id, check_name
 from datapipe_local.services.runs import Runs
 from datapipe_local.storage.clock import later
@@ -86,7 +86,9 @@ def request_run(context: Context, stream_id: str) -> str:
     with context.store.transaction():
         stream = get(context, stream_id)
         _refuse_if_disabled(context, stream)
-        jobs.raise_if_run_active(context, JobKind.ELT_STREAM_RUN, stream_id, f"the ELT stream {stream_id!r}")
+        active_run_conflicts.raise_if_run_active(
+            context, JobKind.ELT_STREAM_RUN, stream_id, f"the ELT stream {stream_id!r}"
+        )
         status_url = runs(context).status_url(stream_id)
         due_at = later(context.clock.now(), context.scheduling_delay_of(stream_id))
         jobs.add(context, JobKind.ELT_STREAM_RUN, stream_id, due_at)

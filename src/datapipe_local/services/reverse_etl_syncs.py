@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from datapipe_local.common.errors import BadRequestError
-from datapipe_local.services import jobs, reverse_etl_sources
+from datapipe_local.services import active_run_conflicts, jobs, reverse_etl_sources
 from datapipe_local.services.runs import Runs
 from datapipe_local.storage.clock import later
 from datapipe_local.storage.records import JobKind, ReverseEtlSync, ReverseEtlSyncRun
@@ -130,7 +130,9 @@ def request_run(context: Context, sync_id: str) -> str:
                 f"The source of the reverse ETL sync {sync_id!r}, {source.title}, {source.obstacle}.",
                 error_code="not_eligible",
             )
-        jobs.raise_if_run_active(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, f"the reverse ETL sync {sync_id!r}")
+        active_run_conflicts.raise_if_run_active(
+            context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, f"the reverse ETL sync {sync_id!r}"
+        )
         status_url = runs(context).status_url(sync_id)
         due_at = later(context.clock.now(), context.scheduling_delay_of(sync_id))
         jobs.add(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, due_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.support.processes import wait_for
 
 if TYPE_CHECKING:
@@ -15,37 +16,20 @@ ANY_STREAM = "/elt_streams/*/request_run"
 
 
 def seed(folder: Path, **runs: float) -> dict[str, Any]:
-    mapping = {"source_property_id": "x", "destination_property_id": "x", "primary_key": True}
-    files = {"orders": "orders.jsonl", "people": "people.csv"}
+    streams = [stream("orders", "orders.jsonl"), stream("people")]
     return {
         "runs": runs,
         "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+            connection("data", "files", path=str(folder)),
+            connection("out", "jsonl", path=str(folder / "out")),
         ],
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "data",
-                "destination_schema_name": "shop",
-                "orchestration_workflow_id": "nightly",
-                "source_streams": [{"id": name, "name": name, "file": file} for name, file in files.items()],
-            }
-        ],
+        "orchestrations": [NIGHTLY],
+        "elt_syncs": [elt_sync("shop", "data", streams, orchestration_workflow_id="nightly")],
         "transforms": [
-            {"id": "view", "name": "v", "sql_template": "SELECT 1 AS x", "publish": True},
-            {"id": "table", "name": "t", "sql_template": "SELECT 1 AS x", "materialization": "table"},
+            transform("view", "SELECT 1 AS x", name="v", publish=True),
+            transform("table", "SELECT 1 AS x", name="t", materialization="table"),
         ],
-        "reverse_etl_syncs": [
-            {
-                "id": "export",
-                "source_id": "view",
-                "destination_connection_id": "out",
-                "object_type_id": "ones",
-                "operation": {"mode": "upsert", "mappings": [mapping]},
-            }
-        ],
+        "reverse_etl_syncs": [reverse_etl_sync("export", "view", "out", "ones", "x")],
     }
 
 

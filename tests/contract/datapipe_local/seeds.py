@@ -8,6 +8,9 @@ from typing import Any
 Json = dict[str, Any]
 
 
+NIGHTLY: Json = {"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}
+
+
 def connection(connection_id: str, integration_id: str, **settings: Any) -> Json:
     label = connection_id.title()
     return {"id": connection_id, "integration_id": integration_id, "label": label, "settings": settings}
@@ -25,15 +28,25 @@ def elt_sync(sync_id: str, connection_id: str, streams: Iterable[Json] = (), **m
     return {**named, "source_streams": list(streams), **more}
 
 
+def transform(transform_id: str, sql: str, **more: Any) -> Json:
+    """Return a transform whose name is its ID."""
+    return {"id": transform_id, "name": transform_id, "sql_template": sql, **more}
+
+
+def operation(*columns: str, mode: str = "upsert") -> Json:
+    """Return an operation that keeps the names of columns. The first one is the primary key."""
+    mappings = [{"source_property_id": name, "destination_property_id": name} for name in columns]
+    return {"mode": mode, "mappings": [mappings[0] | {"primary_key": True}, *mappings[1:]]}
+
+
 def reverse_etl_sync(
-    sync_id: str, source_id: str, connection_id: str, object_type_id: str, key: str, *, mode: str = "upsert"
+    sync_id: str, source_id: str, connection_id: str, object_type_id: str, *columns: str, mode: str = "upsert"
 ) -> Json:
-    """Return a sync of one column, the primary key."""
-    mapping = {"source_property_id": key, "destination_property_id": key, "primary_key": True}
+    """Return a sync of columns. The first one is the primary key."""
     return {
         "id": sync_id,
         "source_id": source_id,
         "destination_connection_id": connection_id,
         "object_type_id": object_type_id,
-        "operation": {"mode": mode, "mappings": [mapping]},
+        "operation": operation(*columns, mode=mode),
     }

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
 from tests.contract.datapipe_local.elt_home import Home, Json
-from tests.support.local_service import LocalService
 
 STREAM: Json = {"name": "people"}
 BEFORE = [{"id": 1, "name": "ann"}]
 RENAMED = [{"no": 2, "title": "bob"}]
 SECRET = "ann@x.org"
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[LocalService]:
-    with LocalService({}, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def home(running: LocalService, tmp_path: Path) -> Home:
-    return Home(running, tmp_path)
 
 
 def people(home: Home) -> list[tuple[Any, ...]]:

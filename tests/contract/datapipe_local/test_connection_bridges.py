@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection
 from tests.support.local_service import LocalService
 
+SEED = {"connections": [connection("data", "files", path="/nowhere")]}
 BRIDGE = {"redirect_uri": "https://app.example.com/back", "integration_id": "files", "label": "Files"}
 DAY = dt.timedelta(seconds=86_400)
 MILLISECOND = dt.timedelta(milliseconds=1)
-
-
-@pytest.fixture(scope="module")
-def controlled() -> Iterator[LocalService]:
-    connection = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": "/nowhere"}}
-    with LocalService({"connections": [connection]}, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
 
 
 def create(api: Api, **more: str) -> dict[str, Any]:

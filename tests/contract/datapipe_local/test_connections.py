@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -23,6 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 SECRET = "never-to-be-seen"
+SECRETS = [SECRET]
 SETTINGS: dict[str, dict[str, Any]] = {
     "files": {"path": "/nowhere"},
     "webhook": {
@@ -41,20 +41,6 @@ SEED = {
     "reverse_etl_syncs": [reverse_etl_sync("export", "one", "jsonl", "ones", "x")],
 }
 BRIDGE = {"redirect_uri": "https://app.example.com/back", "integration_id": "webhook", "label": "Hooks"}
-
-
-@pytest.fixture(scope="module")
-def controlled() -> Iterator[LocalService]:
-    with LocalService(SEED, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-        assert SECRET not in service.log
-
-
-@pytest.fixture
-def api(controlled: LocalService) -> Api:
-    controlled.reset()
-    return Api(controlled)
 
 
 def test_integrations(api: Api) -> None:

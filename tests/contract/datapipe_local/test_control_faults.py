@@ -22,11 +22,6 @@ pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 
 
-@pytest.fixture
-def api(service: LocalService) -> Api:
-    return Api(service)
-
-
 def fault(service: LocalService, **rule: Any) -> None:
     service.faults([{"method": "POST", "path": ANY_STREAM, **rule}])
 

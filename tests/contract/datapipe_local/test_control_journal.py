@@ -18,11 +18,6 @@ from tests.support.local_service import LocalService
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def api(service: LocalService) -> Api:
-    return Api(service)
-
-
 def test_without_the_option_there_is_no_control_plane(data: Path) -> None:
     with LocalService(seed(data)) as service:
         api = Api(service)

@@ -19,11 +19,6 @@ from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
 
-@pytest.fixture
-def api(service: LocalService) -> Api:
-    return Api(service)
-
-
 def snapshot(api: Api, stream: str) -> dict[str, Any]:
     streams = api.get("/elt_syncs/shop/status")["source_streams"]
     return {entry["name"]: entry for entry in streams}[stream]  # type: ignore[no-any-return]  # parsed JSON

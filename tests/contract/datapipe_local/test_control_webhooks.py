@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -24,13 +23,6 @@ SEED: dict[str, Any] = {
     ],
     "elt_syncs": [elt_sync("pushed", "hooks", [stream("orders", table="orders")])],
 }
-
-
-@pytest.fixture(scope="module")
-def controlled() -> Iterator[LocalService]:
-    with LocalService(SEED, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
 
 
 def push(service: LocalService, path: str = PATH) -> httpx.Response:

@@ -5,30 +5,16 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
 from tests.contract.datapipe_local.elt_home import Home
-from tests.support.local_service import LocalService
 
 GOOD = "a,b\n1,2\n"
 #: More rows than DuckDB reads to infer types.
 MANY = 21_000
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[LocalService]:
-    with LocalService({}, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def home(service: LocalService, tmp_path: Path) -> Home:
-    return Home(service, tmp_path)
 
 
 def seed(home: Home, file: str = "things.csv", **options: Any) -> None:

@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[LocalService]:
+def controlled(folder: Path) -> Iterator[LocalService]:
     streams = [stream("people", excluded_columns=["secret"]), stream("bought", "orders.jsonl")]
     seed = {
         "connections": [connection("data", "files", path=str(folder))],
@@ -41,17 +41,6 @@ def running(folder: Path) -> Iterator[LocalService]:
     with LocalService(seed, control=True) as service:
         yield service
         assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def service(running: LocalService) -> LocalService:
-    running.reset()
-    return running
-
-
-@pytest.fixture
-def api(service: LocalService) -> Api:
-    return Api(service)
 
 
 def report(api: Api, query: str, name: str = "Report", *, sync: str = "shop", **more: Any) -> CustomReportResult:

@@ -62,16 +62,10 @@ def seed(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def scheduled(data: Path) -> Iterator[LocalService]:
+def controlled(data: Path) -> Iterator[LocalService]:
     with LocalService(seed(data), control=True, schedules=True) as service:
         yield service
         assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def service(scheduled: LocalService) -> LocalService:
-    scheduled.reset()
-    return scheduled
 
 
 def schedules(service: LocalService, **expected: str | None) -> None:

@@ -38,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def running(folder: Path) -> Iterator[LocalService]:
+def controlled(folder: Path) -> Iterator[LocalService]:
     deep = stream("deep", "below/deep.csv", sync_interval=CRON, incremental_pointer_id="a", full_sync_always=True)
     streams = [deep, stream("staff", "people.csv", hashed_columns=["email"]), stream("gone")]
     options = {"orchestration_workflow_id": "yearly", "start_date": "2026-01-31", "elt_settings": {"depth": 2}}
@@ -58,17 +58,6 @@ def running(folder: Path) -> Iterator[LocalService]:
     with LocalService(seed, control=True) as service:
         yield service
         assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def service(running: LocalService) -> LocalService:
-    running.reset()
-    return running
-
-
-@pytest.fixture
-def api(service: LocalService) -> Api:
-    return Api(service)
 
 
 def wanted(schema: str = "new", **more: Any) -> dict[str, Any]:

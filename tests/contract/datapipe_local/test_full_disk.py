@@ -100,11 +100,6 @@ def service(running: ServiceOnDisk) -> Iterator[ServiceOnDisk]:
     running.disk.clear()
 
 
-@pytest.fixture
-def api(service: ServiceOnDisk) -> Api:
-    return Api(service)
-
-
 def eventually(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + 30
     while not condition():

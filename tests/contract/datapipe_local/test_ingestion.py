@@ -22,6 +22,7 @@ from tests.support.local_service import LocalService
 
 SECRET = "shared-s3cret-ü"
 TOKEN = "Bearer t0ken"
+SECRETS = [SECRET, TOKEN, "p:ss", "canary"]
 LIMIT = 20_000
 TABLES = [{"name": "events"}, {"name": "raw", "sync_mode": "packed"}]
 WAYS: dict[str, dict[str, str]] = {
@@ -62,21 +63,6 @@ SEED = {
 }
 JSON = {"content-type": "application/json"}
 EVENTS = "/webhooks/open/events"
-
-
-@pytest.fixture(scope="module")
-def controlled() -> Iterator[LocalService]:
-    with LocalService(SEED, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-        for secret in (SECRET, TOKEN, "p:ss", "canary"):
-            assert secret not in service.log
-
-
-@pytest.fixture
-def api(controlled: LocalService) -> Api:
-    controlled.reset()
-    return Api(controlled)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync
 from tests.contract.datapipe_local.transform_calls import rows
 
 if TYPE_CHECKING:
@@ -38,14 +39,9 @@ class Home:
 
     def connect(self, integration_id: str, settings: Json, streams: Sequence[Json], **runs: Any) -> None:
         """Create these streams of a source."""
-        connection = {"id": "data", "integration_id": integration_id, "label": "Data", "settings": settings}
-        sync = {
-            "id": "shop",
-            "connection_id": "data",
-            "destination_schema_name": "shop",
-            "source_streams": [{"id": each["name"], **each} for each in streams],
-        }
-        self.api.post("/_local/seed", {"runs": runs, "connections": [connection], "elt_syncs": [sync]})
+        source = connection("data", integration_id, **settings)
+        sync = elt_sync("shop", "data", ({"id": each["name"], **each} for each in streams))
+        self.api.post("/_local/seed", {"runs": runs, "connections": [source], "elt_syncs": [sync]})
 
     def change(self, **stream: Any) -> list[Json]:
         """Add a stream or change its options. Return the added streams."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecords, ReverseEtlSyncWithSettings
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, operation, stream, transform
 
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService
@@ -16,10 +17,7 @@ Json = dict[str, Any]
 Counts = tuple[Any, ...]
 
 #: Mappings of the table of people.
-PEOPLE: list[Json] = [
-    {"source_property_id": "id", "destination_property_id": "id", "primary_key": True},
-    {"source_property_id": "name", "destination_property_id": "name"},
-]
+PEOPLE: list[Json] = operation("id", "name")["mappings"]
 CONTACTS = {
     "id": "contacts",
     "name": "Contacts",
@@ -34,27 +32,17 @@ CONTACTS = {
 
 def seed(folder: Path, url: str) -> Json:
     (folder / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n3,Cyd\n")
-    streams = [{"id": name, "name": name, "file": "people.csv"} for name in ("people", "never", "spare")]
+    ones = "SELECT 1 AS id, 'Ada' AS name"
     return {
         "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-            {"id": "files", "integration_id": "jsonl", "label": "Files", "settings": {"path": str(folder / "out")}},
-            {"id": "endpoint", "integration_id": "http", "label": "Endpoint", "settings": {"url": url}},
-            {
-                "id": "crm",
-                "integration_id": "http",
-                "label": "CRM",
-                "settings": {"url": url, "object_types": [CONTACTS, {"id": "notes"}]},
-            },
+            connection("data", "files", path=str(folder)),
+            connection("files", "jsonl", path=str(folder / "out")),
+            connection("endpoint", "http", url=url),
+            connection("crm", "http", url=url, object_types=[CONTACTS, {"id": "notes"}]),
         ],
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "elt_syncs": [
-            {"id": "shop", "connection_id": "data", "destination_schema_name": "shop", "source_streams": streams}
-        ],
-        "transforms": [
-            {"id": "ones", "name": "ones", "publish": True, "sql_template": "SELECT 1 AS id, 'Ada' AS name"},
-            {"id": "draft", "name": "draft", "sql_template": "SELECT 1 AS id, 'Ada' AS name"},
-        ],
+        "orchestrations": [NIGHTLY],
+        "elt_syncs": [elt_sync("shop", "data", [stream(name, "people.csv") for name in ("people", "never", "spare")])],
+        "transforms": [transform("ones", ones, publish=True), transform("draft", ones)],
     }
 
 

@@ -17,6 +17,7 @@ import yaml
 from datapipe_local.seed.schema import schema
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import seed
+from tests.contract.datapipe_local.seeds import connection, transform
 from tests.contract.datapipe_local.test_cli import KEY, run, serving
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
@@ -37,14 +38,11 @@ def rich(data: Path) -> dict[str, Any]:
     token = {"method": "token", "header": "X-Token", "token": SECRETS[0]}
     basic = {"method": "basic", "username": "ann", "password": SECRETS[1]}
     wanted["connections"] += [
-        {"id": connection_id, "integration_id": integration_id, "label": label, "settings": settings}
-        for connection_id, integration_id, label, settings in (
-            ("hook", "webhook", "H", {"authentication": token, "tables": tables}),
-            ("hook~2", "webhook", "H", {"authentication": basic, "tables": tables}),
-            ("api", "http", "A", {"url": f"http://ann:{SECRETS[2]}@localhost/x"}),
-            ("api2", "http", "${HOME} $${X}", {"url": f"http://h/x?k={SECRETS[3]}"}),
-            ("plain", "http", "P", {"url": "http://localhost:1/x"}),
-        )
+        connection("hook", "webhook", authentication=token, tables=tables),
+        connection("hook~2", "webhook", authentication=basic, tables=tables),
+        connection("api", "http", url=f"http://ann:{SECRETS[2]}@localhost/x"),
+        connection("api2", "http", url=f"http://h/x?k={SECRETS[3]}") | {"label": "${HOME} $${X}"},
+        connection("plain", "http", url="http://localhost:1/x"),
     ]
     wanted["elt_syncs"][0] |= {
         "start_date": "2026-01-31",
@@ -56,16 +54,9 @@ def rich(data: Path) -> dict[str, Any]:
     wanted["reverse_etl_syncs"].append(export | {"id": "of_deleted", "source_id": "table", "object_type_id": "others"})
     wanted["custom_reports"] = [{"id": "report", "elt_sync_id": "shop", "name": "Sums", "query": "SELECT 1 AS x"}]
     wanted["transforms"] += [
-        {"id": "of_stream", "name": "o", "folder_path": "a/b", "sql_template": "SELECT * FROM {{raw.shop.orders}}"},
-        {
-            "id": "built",
-            "name": "built",
-            "sql_template": "SELECT 2 AS x",
-            "materialization": "table",
-            "publish": True,
-            "cron_expression": "0 3 * * *",
-            "documentation": "Two.\nAnd more.",
-        },
+        transform("of_stream", "SELECT * FROM {{raw.shop.orders}}", name="o", folder_path="a/b"),
+        transform("built", "SELECT 2 AS x", documentation="Two.\nAnd more.", publish=True)
+        | {"materialization": "table", "cron_expression": "0 3 * * *"},
     ]
     return wanted
 
@@ -138,7 +129,7 @@ def test_an_exported_seed_restores_the_definitions(used: LocalService, tmp_path:
     assert of_report["protected_from_full_sync"]
     with LocalService(file, environment=variables) as copy:
         assert definitions(copy) == expected
-        assert {one["label"] for one in Api(copy).all_pages("/connections")} >= {"${HOME} $${X}", "P"}
+        assert {one["label"] for one in Api(copy).all_pages("/connections")} >= {"${HOME} $${X}", "Plain"}
         assert Api(copy).run_stream("people").rows_synced == 3
         assert Api(copy).run_stream(of_report["id"]).rows_synced == 1
         copy.stop()
@@ -184,8 +175,7 @@ def test_tables_are_exported(used: LocalService, tmp_path: Path, form: str) -> N
 def test_large_integers_keep_all_digits_in_parquet(tmp_path: Path) -> None:
     sql = "SELECT sum(n)::HUGEINT AS total, max(m)::HUGEINT AS most, [sum(n)::HUGEINT] AS list, NULL::HUGEINT AS none"
     sql += f" FROM (VALUES ({2**53}, {2**127 - 1}), (1, 0)) AS numbers(n, m)"
-    transform = {"id": "sums", "name": "sums", "folder_path": "marts", "sql_template": sql, "publish": True}
-    with LocalService({"transforms": [transform]}) as service:
+    with LocalService({"transforms": [transform("sums", sql, folder_path="marts", publish=True)]}) as service:
         service.stop()
         folder = tmp_path / "tables"
         assert run("export", "--home", service.home, "--tables", folder).returncode == 0

@@ -15,7 +15,7 @@ from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
 from datapipe_local.connectors.destinations import DESTINATIONS
 from datapipe_local.connectors.sources import SOURCES
 from tests.contract.datapipe_local.api import Api
-from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync
+from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync, transform
 from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SEED = {
     "connections": [connection(name, name, **settings) for name, settings in SETTINGS.items()],
     "elt_syncs": [elt_sync(f"shop{number}", "files") for number in range(7)],
-    "transforms": [{"id": "one", "name": "one", "sql_template": "SELECT 1 AS x", "publish": True}],
+    "transforms": [transform("one", "SELECT 1 AS x", publish=True)],
     "reverse_etl_syncs": [reverse_etl_sync("export", "one", "jsonl", "ones", "x")],
 }
 BRIDGE = {"redirect_uri": "https://app.example.com/back", "integration_id": "webhook", "label": "Hooks"}

@@ -13,7 +13,7 @@ import pytest
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import ANY_STREAM, ORDERS, journalled, seed
 from tests.contract.datapipe_local.partner import Partner
-from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
 from tests.contract.datapipe_local.test_cli import run
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
@@ -257,9 +257,7 @@ def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Pat
     more = {
         "connections": [connection("more", "files", path=str(data))],
         "elt_syncs": [elt_sync("late", "more", [late])],
-        "transforms": [
-            {"id": "built", "name": "b", "materialization": "table", "publish": True, "sql_template": "SELECT 7 AS x"}
-        ],
+        "transforms": [transform("built", "SELECT 7 AS x", materialization="table", publish=True)],
     }
     applied = {"connection": 1, "elt_sync": 1, "elt_stream": 1, "transform": 1}
     assert api.post("/_local/seed", more) == {"applied": applied}

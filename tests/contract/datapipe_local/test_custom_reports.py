@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportResult, CustomReportResults
 from tests.contract.datapipe_local.api import Api
-from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
 from tests.contract.datapipe_local.warehouses import rows_in
 from tests.support.local_service import LocalService
 
@@ -34,9 +34,7 @@ def controlled(folder: Path) -> Iterator[LocalService]:
             {"id": "seeded", "elt_sync_id": "other", "name": "Seeded One", "query": "SELECT 1 AS one"},
             {"elt_sync_id": "other", "name": "Waiting", "query": "SELECT 2 AS two", "add_as_source_stream": False},
         ],
-        "transforms": [
-            {"id": "m", "name": "totals", "folder_path": "shop", "sql_template": "SELECT 1 AS x", "publish": True}
-        ],
+        "transforms": [transform("totals", "SELECT 1 AS x", folder_path="shop", publish=True)],
     }
     with LocalService(seed, control=True) as service:
         yield service

@@ -13,7 +13,7 @@ import pytest
 
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.partner import Partner
-from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync, stream
+from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.contract.datapipe_local.warehouses import tables_in
 from tests.support.local_service import LocalService
 
@@ -40,8 +40,8 @@ def seed(folder: Path, partner: Partner | None = None, **runs: float) -> dict[st
             connection("file", "jsonl", path="./exports"),
         ],
         "elt_syncs": [elt_sync("shop", "data", [stream("big")], orchestration_workflow_id="nightly")],
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "transforms": [{"id": "people", "name": "people", "publish": True, "sql_template": numbers}],
+        "orchestrations": [NIGHTLY],
+        "transforms": [transform("people", numbers, publish=True)],
         "reverse_etl_syncs": [
             reverse_etl_sync(f"to_{one}", "people", one, "people", "id") for one in ("partner", "file")
         ],

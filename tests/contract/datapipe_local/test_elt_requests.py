@@ -16,6 +16,7 @@ from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, E
 from datapipe_local.storage.clock import Clock, later
 from datapipe_local.storage.ids import RunId
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
 from tests.contract.datapipe_local.warehouses import tables_of, wait_for_schedule
 from tests.support.local_service import LocalService
 
@@ -25,39 +26,25 @@ ROOM = 3
 
 
 def seed(folder: Path) -> dict[str, Any]:
-    def sync(name: str, **more: Any) -> dict[str, Any]:
-        return {"id": name, "connection_id": "data", "destination_schema_name": name, **more}
-
-    def files(name: str, path: Path) -> dict[str, Any]:
-        return {"id": name, "integration_id": "files", "label": name, "settings": {"path": str(path)}}
-
-    webhook = {"authentication": {"method": "none"}, "tables": [{"name": "events", "sync_mode": "unpacked"}]}
+    streams = [stream("people"), stream("orders", "orders.jsonl", sync_interval=STREAMS)]
+    tables = [{"name": "events", "sync_mode": "unpacked"}]
     return {
         "limits": {"syncs_per_connection": ROOM},
         "connections": [
-            files("data", folder),
-            files("spare", folder),
-            files("lost", folder / "lost"),
-            {"id": "hook", "integration_id": "webhook", "label": "Hook", "settings": webhook},
-            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+            connection("data", "files", path=str(folder)),
+            connection("spare", "files", path=str(folder)),
+            connection("lost", "files", path=str(folder / "lost")),
+            connection("hook", "webhook", authentication={"method": "none"}, tables=tables),
+            connection("out", "jsonl", path=str(folder / "out")),
         ],
         "orchestrations": [{"id": "yearly", "name": "Yearly", "cron_schedule": ORCHESTRATIONS}],
         "elt_syncs": [
-            sync(
-                "shop",
-                sync_interval=SYNCS,
-                source_streams=[
-                    {"id": "people", "name": "people", "file": "people.csv"},
-                    {"id": "orders", "name": "orders", "file": "orders.jsonl", "sync_interval": STREAMS},
-                ],
-            ),
-            sync("bare", source_streams=[{"id": "bare.people", "name": "people", "file": "people.csv"}]),
-            sync("lost", connection_id="lost"),
-            sync("hook", connection_id="hook"),
+            elt_sync("shop", "data", streams, sync_interval=SYNCS),
+            elt_sync("bare", "data", [stream("people") | {"id": "bare.people"}]),
+            elt_sync("lost", "lost"),
+            elt_sync("hook", "hook"),
         ],
-        "transforms": [
-            {"id": "count", "name": "count_people", "sql_template": "SELECT count(*) AS n FROM {{raw.shop.people}}"}
-        ],
+        "transforms": [transform("count", "SELECT count(*) AS n FROM {{raw.shop.people}}", name="count_people")],
     }
 
 
@@ -69,8 +56,8 @@ def controlled(data: Path) -> Iterator[LocalService]:
 
 
 def schedules(service: LocalService, **expected: str | None) -> None:
-    for stream, expression in expected.items():
-        wait_for_schedule(service, stream.replace("_", "."), expression)
+    for name, expression in expected.items():
+        wait_for_schedule(service, name.replace("_", "."), expression)
 
 
 def changed(api: Api, path: str, body: Any = None, *, method: str = "POST") -> EltSync:
@@ -132,8 +119,8 @@ def test_attach_and_detach_an_orchestration(service: LocalService, api: Api) -> 
 
 
 def test_delete_a_sync_with_and_without_tables(service: LocalService, api: Api) -> None:
-    for stream in ("people", "bare.people"):
-        assert api.run_stream(stream).status == "COMPLETED"
+    for stream_id in ("people", "bare.people"):
+        assert api.run_stream(stream_id).status == "COMPLETED"
     run = api.all_pages("/elt_stream_runs", elt_stream_id="people")[0]
     api.post("/transforms/count/publish")
     for wrong in ("True", "1", "yes", "", "true,true"):
@@ -234,14 +221,14 @@ def test_invalid_source_streams_are_refused(service: LocalService, api: Api) -> 
 
     before = api.get("/elt_syncs/shop")
     first = "source_streams.0"
-    for stream, message in (
+    for wrong, message in (
         ({"name": "nobody"}, f"{first}.name"),
         ({"name": "peopel"}, "did you mean people?"),
         ({}, f"{first}.name"),
         ({"name": None}, f"{first}.name"),
         ("people", first),
     ):
-        refused(stream, message=message)
+        refused(wrong, message=message)
     for options, message in (
         ({"excluded_columns": ["shoes"]}, f"{first}.excluded_columns"),
         ({"hashed_columns": ["shoes"]}, f"{first}.hashed_columns"),
@@ -350,13 +337,9 @@ def test_run_history_is_listed_for_three_months(service: LocalService, api: Api)
 
 
 def test_default_limit_of_syncs_of_a_connection(data: Path) -> None:
-    connection = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(data)}}
-    seeded = [
-        {"id": f"sync{number}", "connection_id": "data", "destination_schema_name": f"sync{number}"}
-        for number in range(9)
-    ]
+    syncs = [elt_sync(f"sync{number}", "data") for number in range(9)]
     # The default limit is ten. It does not apply to the syncs of the seed.
-    with LocalService({"connections": [connection], "elt_syncs": seeded}) as other:
+    with LocalService({"connections": [connection("data", "files", path=str(data))], "elt_syncs": syncs}) as other:
         client = Api(other).client
         answers = [client.post("/elt_syncs", json=new_sync(f"more{n}", connection_id="data")) for n in range(3)]
     assert [answer.status_code for answer in answers] == [201, 409, 409]

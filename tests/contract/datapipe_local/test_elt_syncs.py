@@ -15,7 +15,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, AvailableStream, EltSync
 from tests.contract.datapipe_local.api import Api
-from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
 from tests.contract.datapipe_local.warehouses import rows_in, tables_in, tables_of
 from tests.support.local_service import LocalService
 
@@ -51,8 +51,8 @@ def controlled(folder: Path) -> Iterator[LocalService]:
         "orchestrations": [{"id": "yearly", "name": "Yearly", "cron_schedule": "0 0 1 1 *"}],
         "elt_syncs": [elt_sync("shop", "data", streams, **options), elt_sync("lost", "lost")],
         "transforms": [
-            {"id": "model", "name": "people", "folder_path": "taken", "sql_template": "SELECT 1 AS x", "publish": True},
-            {"id": "n", "name": "n", "sql_template": "SELECT count(*) AS n FROM {{raw.shop.staff}}"},
+            transform("people", "SELECT 1 AS x", folder_path="taken", publish=True),
+            transform("n", "SELECT count(*) AS n FROM {{raw.shop.staff}}"),
         ],
     }
     with LocalService(seed, control=True) as service:

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from tests.contract.datapipe_local.api import Api
-from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
 from tests.contract.datapipe_local.warehouses import rows_in, tables_in
 from tests.support.local_service import LocalService
 
@@ -32,7 +32,7 @@ def seed(folder: Path, rows: int | None, **runs: float) -> dict[str, Any]:
         "runs": {"first_load_slice_rows": rows, **runs},
         "connections": [connection("data", "files", path=str(folder))],
         "elt_syncs": [elt_sync("shop", "data", [stream("big"), stream("small")])],
-        "transforms": [{"id": "n", "name": "n", "sql_template": "SELECT count(*) AS n FROM {{raw.shop.big}}"}],
+        "transforms": [transform("n", "SELECT count(*) AS n FROM {{raw.shop.big}}")],
     }
 
 

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.contract.datapipe_local.api import Api
-from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync, stream
+from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.support.full_disk import Disk, ServiceOnDisk, disk
 from tests.support.processes import ProgramError
 
@@ -57,8 +57,8 @@ def seed(folder: Path) -> dict[str, Any]:
             elt_sync("pushed", "hook", [stream("events", table="events")]),
         ],
         "transforms": [
-            {"id": "numbers", "name": "numbers", "publish": True, "sql_template": numbers},
-            {"id": "wide", "name": "wide", "materialization": "table", "sql_template": wide},
+            transform("numbers", numbers, publish=True),
+            transform("wide", wide, materialization="table"),
         ],
         "reverse_etl_syncs": [
             reverse_etl_sync(f"to_{form}", "numbers", form, f"numbers_{form}", "id", mode="insert") for form in FORMS

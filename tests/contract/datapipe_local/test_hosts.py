@@ -8,27 +8,19 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from tests.contract.datapipe_local.seeds import connection
 from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
 
 
-HOOKS = {
-    "connections": [
-        {
-            "id": "hooks",
-            "integration_id": "webhook",
-            "label": "Hooks",
-            "settings": {"authentication": {"method": "none"}, "tables": [{"name": "orders"}]},
-        }
-    ]
-}
+HOOKS = connection("hooks", "webhook", authentication={"method": "none"}, tables=[{"name": "orders"}])
 PATHS = ["/health", "/", "/web/app.js", "/openapi.json", "/connections", "/authorize/x", "/nowhere"]
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[LocalService]:
-    with LocalService(HOOKS) as service:
+    with LocalService({"connections": [HOOKS]}) as service:
         yield service
         assert "Traceback" not in service.log
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.contract.datapipe_local import transform_calls
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 
@@ -33,31 +34,14 @@ WAYS: dict[str, dict[str, str]] = {
 }
 
 
-def stream(connection: str, table: str) -> dict[str, Any]:
-    return {"id": f"{connection}.{table}", "name": table, "table": table}
-
-
 SEED = {
     "limits": {"webhook_request_bytes": LIMIT},
     "connections": [
-        *(
-            {
-                "id": name,
-                "integration_id": "webhook",
-                "label": name,
-                "settings": {"authentication": way, "tables": TABLES},
-            }
-            for name, way in WAYS.items()
-        ),
-        {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": "/nowhere"}},
+        *(connection(name, "webhook", authentication=way, tables=TABLES) for name, way in WAYS.items()),
+        connection("files", "files", path="/nowhere"),
     ],
     "elt_syncs": [
-        {
-            "id": name,
-            "connection_id": name,
-            "destination_schema_name": name,
-            "source_streams": [stream(name, "events"), stream(name, "raw")],
-        }
+        elt_sync(name, name, [stream(table, table=table) | {"id": f"{name}.{table}"} for table in ("events", "raw")])
         for name in WAYS
     ],
 }

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -21,14 +22,9 @@ SENDERS = 8
 
 
 def seed(authentication: dict[str, str] | None = None) -> dict[str, Any]:
-    settings = {
-        "authentication": authentication or {"method": "none"},
-        "tables": [{"name": "events"}, {"name": "others"}],
-    }
-    return {
-        "limits": {"webhook_request_bytes": 1_000},
-        "connections": [{"id": "hooks", "integration_id": "webhook", "label": "Hooks", "settings": settings}],
-    }
+    tables = [{"name": "events"}, {"name": "others"}]
+    hooks = connection("hooks", "webhook", authentication=authentication or {"method": "none"}, tables=tables)
+    return {"limits": {"webhook_request_bytes": 1_000}, "connections": [hooks]}
 
 
 @pytest.fixture(scope="module")

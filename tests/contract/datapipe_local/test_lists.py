@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.contract.interface_table import ROWS
 from tests.support.local_service import LocalService
 
@@ -50,40 +51,18 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 def seed(folder: Path) -> Json:
     for number in range(NUMBER):
         (folder / f"rows_{number}.csv").write_text("id\n1\n")
-    mapping = {"source_property_id": "x", "destination_property_id": "x", "primary_key": True}
     return {
         "connections": [
-            *(
-                {"id": f"data_{n}", "integration_id": "files", "label": f"Data {n}", "settings": {"path": str(folder)}}
-                for n in range(MANY)
-            ),
-            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+            *(connection(f"data_{n}", "files", path=str(folder)) for n in range(MANY)),
+            connection("out", "jsonl", path=str(folder / "out")),
         ],
-        "orchestrations": [
-            {"id": f"o_{n}", "name": name, "cron_schedule": "0 2 * * *"} for n, name in enumerate(NAMES)
-        ],
+        "orchestrations": [NIGHTLY | {"id": f"o_{n}", "name": name} for n, name in enumerate(NAMES)],
         "elt_syncs": [
-            {
-                "id": f"sync_{n}",
-                "connection_id": "data_0",
-                "destination_schema_name": f"schema_{n}",
-                "source_streams": [{"id": f"stream_{n}", "name": f"rows_{n}", "file": f"rows_{n}.csv"}],
-            }
-            for n in range(NUMBER)
+            elt_sync(f"sync_{n}", "data_0", [stream(f"rows_{n}") | {"id": f"stream_{n}"}]) for n in range(NUMBER)
         ],
-        "transforms": [
-            {"id": f"transform_{n}", "name": f"t_{n}", "sql_template": "SELECT 1 AS x", "publish": True}
-            for n in range(MANY)
-        ],
+        "transforms": [transform(f"transform_{n}", "SELECT 1 AS x", publish=True) for n in range(MANY)],
         "reverse_etl_syncs": [
-            {
-                "id": f"reverse_{n}",
-                "source_id": f"transform_{n}",
-                "destination_connection_id": "out",
-                "object_type_id": f"ones_{n}",
-                "operation": {"mode": "upsert", "mappings": [mapping]},
-            }
-            for n in range(NUMBER)
+            reverse_etl_sync(f"reverse_{n}", f"transform_{n}", "out", f"ones_{n}", "x") for n in range(NUMBER)
         ],
     }
 

@@ -10,6 +10,7 @@ import pytest
 from datapipe_local.testing.service import DatapipeLocal
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import seed
+from tests.contract.datapipe_local.seeds import transform
 from tests.support.local_service import LocalService
 
 HOURLY = "0 * * * *"
@@ -27,8 +28,8 @@ def seed_with_schedules(folder: Path) -> dict[str, Any]:
     content["elt_syncs"][0] |= {"sync_interval": HOURLY}
     content["elt_syncs"][0]["source_streams"][0]["sync_interval"] = HOURLY
     content["reverse_etl_syncs"][0] |= {"sync_interval": HOURLY}
-    table = {"sql_template": "SELECT 1 AS x", "materialization": "table", "publish": True, "cron_expression": HOURLY}
-    content["transforms"].append({"id": "hourly", "name": "hourly", **table})
+    table = {"materialization": "table", "publish": True, "cron_expression": HOURLY}
+    content["transforms"].append(transform("hourly", "SELECT 1 AS x", **table))
     return content
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -27,35 +28,13 @@ NEEDS = {
 
 def seed(folder: Path) -> dict[str, Any]:
     def sync(name: str, **more: Any) -> dict[str, Any]:
-        return {
-            "id": f"{name}_sync",
-            "connection_id": "data",
-            "destination_schema_name": name,
-            "source_streams": [{"id": name, "name": "all_rows", "file": "rows.csv"}],
-            **more,
-        }
-
-    def transform(name: str, sql: str, **more: Any) -> dict[str, Any]:
-        return {"id": name, "name": name, "sql_template": sql, **more}
-
-    def export(name: str, source_id: str) -> dict[str, Any]:
-        mapping = {"source_property_id": "n", "destination_property_id": "n", "primary_key": True}
-        return {
-            "id": name,
-            "source_id": source_id,
-            "destination_connection_id": "out",
-            "object_type_id": name,
-            "operation": {"mode": "upsert", "mappings": [mapping]},
-            **ATTACHED,
-        }
+        rows = stream("all_rows", "rows.csv") | {"id": name}
+        return elt_sync(f"{name}_sync", "data", [rows], destination_schema_name=name, **more)
 
     table = {"materialization": "table", **ATTACHED}
     return {
-        "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": "./out"}},
-        ],
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+        "connections": [connection("data", "files", path=str(folder)), connection("out", "jsonl", path="./out")],
+        "orchestrations": [NIGHTLY],
         "elt_syncs": [
             *(sync(name, **ATTACHED) for name in ("slow", "fast")),
             sync("paused", enabled=False, **ATTACHED),
@@ -70,7 +49,10 @@ def seed(folder: Path) -> dict[str, Any]:
             transform("alone", "SELECT 1 AS n", **table),
             transform("draft", "SELECT nope", **ATTACHED),
         ],
-        "reverse_etl_syncs": [export(name, NEEDS[name]) for name in ("slow_out", "fast_out", "alone_out")],
+        "reverse_etl_syncs": [
+            reverse_etl_sync(name, NEEDS[name], "out", name, "n") | ATTACHED
+            for name in ("slow_out", "fast_out", "alone_out")
+        ],
     }
 
 
@@ -92,10 +74,10 @@ def service(running: LocalService, source: Path) -> LocalService:
     running.reset()
     (source / "rows.csv").write_text("n\n1\n")
     api = Api(running)
-    for stream in ("slow", "fast"):
-        api.run_stream(stream)
-    for transform in ("of_slow", "mid", "top", "of_fast", "alone"):
-        api.post(f"/transforms/{transform}/publish", {"wait_for_completion": True})
+    for stream_id in ("slow", "fast"):
+        api.run_stream(stream_id)
+    for transform_id in ("of_slow", "mid", "top", "of_fast", "alone"):
+        api.post(f"/transforms/{transform_id}/publish", {"wait_for_completion": True})
     return running
 
 

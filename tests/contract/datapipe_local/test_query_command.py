@@ -13,18 +13,16 @@ import pytest
 
 from datapipe_local.storage.home import Home
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
 from tests.contract.datapipe_local.test_cli import run
 from tests.support.local_service import LocalService
 from tests.support.processes import ReservedPort
 from tests.support.scripted_server import Reply, ScriptedServer
 
 PEOPLE = "id,name,note\n1,Ada,\n2,Bob,NA\n3,Cyd,\x1b[31mred\n"
-PEOPLE_STREAM = {"id": "people", "name": "people", "file": "people.csv", "options": {"nullstr": ["", "NA"]}}
 SEED = {
-    "connections": [{"id": "files", "integration_id": "files", "label": "F", "settings": {"path": "."}}],
-    "elt_syncs": [
-        {"id": "shop", "connection_id": "files", "destination_schema_name": "shop", "source_streams": [PEOPLE_STREAM]}
-    ],
+    "connections": [connection("files", "files", path=".")],
+    "elt_syncs": [elt_sync("shop", "files", [stream("people", options={"nullstr": ["", "NA"]})])],
 }
 
 

@@ -13,6 +13,7 @@ from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyn
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.datapipe_local.reverse_etl_home import PEOPLE, Home, body, change, seed
+from tests.contract.datapipe_local.seeds import connection, transform
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -37,9 +38,8 @@ TO_PARTNER: Json = {
 def home(tmp_path_factory: pytest.TempPathFactory, endpoint: Collection, partner: Partner) -> Iterator[Home]:
     folder: Path = tmp_path_factory.mktemp("source")
     content = seed(folder, endpoint.url)
-    settings = {"url": partner.url}
-    content["connections"].append({"id": "partner", "integration_id": "http", "label": "Partner", "settings": settings})
-    content["transforms"] += [{"id": name, "name": name, "sql_template": sql} for name, sql in TRANSFORMS.items()]
+    content["connections"].append(connection("partner", "http", url=partner.url))
+    content["transforms"] += [transform(name, sql) for name, sql in TRANSFORMS.items()]
     misspelt = [{"source_property_id": "nam", "destination_property_id": "n"}]
     # The interface refuses these. A seed can contain them, because its transforms are published later.
     content["reverse_etl_syncs"] = [
@@ -49,8 +49,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, endpoint: Collection, partner
     with LocalService(content) as service:
         home = Home(service, folder)
         home.load(THREE)
-        for transform in TRANSFORMS:
-            home.api.post(f"/transforms/{transform}/publish")
+        for name in TRANSFORMS:
+            home.api.post(f"/transforms/{name}/publish")
         yield home
         assert "Traceback" not in service.log
 
@@ -300,8 +300,8 @@ def test_orchestration_does_not_wait_for_a_deleted_sync(home: Home, endpoint: Co
 
 
 def test_deleted_source_is_not_eligible(home: Home) -> None:
-    transform = {"name": "passing", "sql_template": "SELECT 1 AS id, 'x' AS name", "publish": True}
-    source = home.api.post("/transforms", transform, status=201)["id"]
+    passing = {"name": "passing", "sql_template": "SELECT 1 AS id, 'x' AS name", "publish": True}
+    source = home.api.post("/transforms", passing, status=201)["id"]
     sync_id = home.create(source_id=source)
     assert home.run(sync_id)[0] == 1
     home.api.delete(f"/transforms/{source}")

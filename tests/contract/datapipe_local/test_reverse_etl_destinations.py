@@ -18,6 +18,7 @@ from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyn
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.partner import Partner, accept
 from tests.contract.datapipe_local.reverse_etl_home import Home, body, seed
+from tests.contract.datapipe_local.seeds import connection, transform
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -43,12 +44,13 @@ def careful() -> Iterator[Partner]:
 @pytest.fixture(scope="module")
 def controlled(folder: Path, partner: Partner, endpoint: Collection, careful: Partner) -> Iterator[LocalService]:
     content = seed(folder, partner.url)
-    for name, url in (("collection", endpoint.url), ("careful", careful.url)):
-        content["connections"].append({"id": name, "integration_id": "http", "label": name, "settings": {"url": url}})
-    settings = {"url": f"sqlite:///{folder}/shop.db"}
-    content["connections"].append({"id": "shop_db", "integration_id": "sql_tables", "label": "S", "settings": settings})
+    content["connections"] += [
+        connection("collection", "http", url=endpoint.url),
+        connection("careful", "http", url=careful.url),
+        connection("shop_db", "sql_tables", url=f"sqlite:///{folder}/shop.db"),
+    ]
     sql = f"SELECT range AS id, 'name ' || range AS name FROM range({ROWS})"  # noqa: S608 - a constant
-    content["transforms"].append({"id": "many", "name": "many", "publish": True, "sql_template": sql})
+    content["transforms"].append(transform("many", sql, publish=True))
     with LocalService(content, control=True) as service:
         yield service
         assert "Traceback" not in service.log

@@ -18,6 +18,7 @@ import pytest
 from datapipe_local.storage.clock import Clock
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import journalled, seed
+from tests.contract.datapipe_local.seeds import elt_sync, stream, transform
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -32,11 +33,10 @@ SUBJECTS = {
 
 def with_schedules(data: Path, **runs: Any) -> dict[str, Any]:
     wanted = seed(data, **runs)
-    stream = {"id": "apart_rows", "name": "people", "file": "people.csv"}
-    sync = {"connection_id": "data", "destination_schema_name": "apart", "sync_interval": YEARLY}
-    wanted["elt_syncs"].append({"id": "apart", **sync, "source_streams": [stream]})
-    table = {"sql_template": "SELECT 1 AS x", "materialization": "table", "publish": True, "cron_expression": YEARLY}
-    wanted["transforms"].append({"id": "hourly", "name": "hourly", **table})
+    people = stream("people") | {"id": "apart_rows"}
+    wanted["elt_syncs"].append(elt_sync("apart", "data", [people], sync_interval=YEARLY))
+    table = {"materialization": "table", "publish": True, "cron_expression": YEARLY}
+    wanted["transforms"].append(transform("hourly", "SELECT 1 AS x", **table))
     wanted["reverse_etl_syncs"][0]["sync_interval"] = YEARLY
     return wanted
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.datapipe_local.reverse_etl_home import Home, seed
+from tests.contract.datapipe_local.seeds import connection
 from tests.contract.datapipe_local.test_cli import run, serving
 from tests.support.local_service import LocalService
 
@@ -75,22 +76,21 @@ def test_service_for_other_machines_accepts_any_host_name(empty_home: Path) -> N
 def public_only(tmp_path_factory: pytest.TempPathFactory, partner: Partner) -> Iterator[Home]:
     folder = tmp_path_factory.mktemp("rule")
     content = seed(folder, partner.url)
-    settings = {"url": "http://169.254.169.254/latest"}
-    content["connections"].append({"id": "meta", "integration_id": "http", "label": "Meta", "settings": settings})
+    content["connections"].append(connection("meta", "http", url="http://169.254.169.254/latest"))
     with LocalService(content, environment={"DATAPIPE_LOCAL_HTTP_DESTINATIONS": "public"}) as service:
         yield Home(service, folder)
         assert "Traceback" not in service.log
 
 
 @pytest.mark.parametrize(
-    ("connection", "expected"),
+    ("destination", "expected"),
     [("endpoint", "127.0.0.1 is an address of this machine"), ("meta", "169.254.169.254 is a link-local")],
 )
 def test_run_to_a_forbidden_destination_fails(
-    public_only: Home, partner: Partner, connection: str, expected: str
+    public_only: Home, partner: Partner, destination: str, expected: str
 ) -> None:
     public_only.load({1: "Ada"})
-    run = public_only.api.run_reverse(public_only.create(destination_connection_id=connection))
+    run = public_only.api.run_reverse(public_only.create(destination_connection_id=destination))
     assert run.status == "FAILED"
     assert expected in str(run.error)
     assert "--http-destinations" in str(run.error)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.datapipe_local.api import Api, Json
 from tests.contract.datapipe_local.controlled import journalled
+from tests.contract.datapipe_local.seeds import NIGHTLY, transform
 from tests.contract.datapipe_local.transform_calls import (
     attach,
     built,
@@ -450,12 +451,8 @@ def test_renaming_a_transform_that_others_read(api: Api) -> None:
 
 
 def test_transforms_managed_by_version_control(service: LocalService) -> None:
-    transform = {"id": "t", "name": "t", "sql_template": ONE, "publish": True}
-    seed = {
-        "transforms_managed_by_version_control": True,
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "transforms": [{**transform, "materialization": "table", "cron_expression": HOURLY}],
-    }
+    table = transform("t", ONE, publish=True, materialization="table", cron_expression=HOURLY)
+    seed = {"transforms_managed_by_version_control": True, "orchestrations": [NIGHTLY], "transforms": [table]}
     # Only this setting of the seed prevents changes.
     assert create(Api(service), "x", ONE)["status"] == "draft"
     with LocalService(seed) as managed:

@@ -29,6 +29,7 @@ from tests.contract.datapipe_local.browser import (
     until,
 )
 from tests.contract.datapipe_local.partner import Partner
+from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.support.local_service import LocalService
 
 HOSTILE = '<img src=x onerror="window.hacked = true">&amp;\''
@@ -57,46 +58,23 @@ PLACES = {
 
 
 def seed(data: Path, partner: Partner) -> dict[str, Any]:
-    files = {"orders": "orders.jsonl", "people": "people.csv"}
-
-    def export(sync_id: str, source: str, object_type: str, *names: str) -> dict[str, Any]:
-        mappings = [
-            {"source_property_id": name, "destination_property_id": name, "primary_key": name == names[0]}
-            for name in names
-        ]
-        return {
-            "id": sync_id,
-            "source_id": source,
-            "destination_connection_id": "crm",
-            "object_type_id": object_type,
-            "operation": {"mode": "upsert", "mappings": mappings},
-        }
-
+    streams = [stream("orders", "orders.jsonl"), stream("people")]
     return {
         "runs": {"minimum_duration": 0.05},
         "connections": [
-            {"id": "files", "integration_id": "files", "label": HOSTILE, "settings": {"path": str(data)}},
-            {"id": "crm", "integration_id": "http", "label": "CRM", "settings": {"url": partner.url}},
+            connection("files", "files", path=str(data)) | {"label": HOSTILE},
+            connection("crm", "http", url=partner.url) | {"label": "CRM"},
         ],
-        "orchestrations": [{"id": "nightly", "name": HOSTILE, "cron_schedule": "0 2 * * *"}],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "files",
-                "destination_schema_name": "shop",
-                "orchestration_workflow_id": "nightly",
-                "source_streams": [{"id": name, "name": name, "file": file} for name, file in files.items()],
-            }
-        ],
+        "orchestrations": [NIGHTLY | {"name": HOSTILE}],
+        "elt_syncs": [elt_sync("shop", "files", streams, orchestration_workflow_id="nightly")],
         "transforms": [
-            {"id": "spend", "name": "spend", "sql_template": "SELECT * FROM {{raw.shop.people}}, {{raw.shop.orders}}"},
-            {"id": "top", "name": "top", "folder_path": "reports", "sql_template": "SELECT * FROM {{model.spend}}"}
-            | {"documentation": HOSTILE},
-            {"id": "table", "name": "t", "sql_template": "SELECT 1 AS x", "materialization": "table", "publish": True},
+            transform("spend", "SELECT * FROM {{raw.shop.people}}, {{raw.shop.orders}}"),
+            transform("top", "SELECT * FROM {{model.spend}}", folder_path="reports", documentation=HOSTILE),
+            transform("table", "SELECT 1 AS x", name="t", materialization="table", publish=True),
         ],
         "reverse_etl_syncs": [
-            export("people_out", "shop.people", "people", "name", "age"),
-            export("spend_out", "spend", "spend", "id"),
+            reverse_etl_sync("people_out", "shop.people", "crm", "people", "name", "age"),
+            reverse_etl_sync("spend_out", "spend", "crm", "spend", "id"),
         ],
     }
 
@@ -401,8 +379,8 @@ def test_long_names_do_not_wrap_short_ones(browser: Chrome, service: LocalServic
 
 
 def test_graph_of_transforms(browser: Chrome, service: LocalService, api: Api) -> None:
-    for stream in ("people", "orders"):
-        api.run_stream(stream)
+    for stream_id in ("people", "orders"):
+        api.run_stream(stream_id)
     go(browser, service, "/transforms")
     script = "return [...document.querySelectorAll('.edge')].map((one) => [one.dataset.from, one.dataset.to])"
     expected = {

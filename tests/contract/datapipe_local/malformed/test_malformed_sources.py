@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync
 from tests.support.local_service import LocalService
 from tests.support.source_files.cases import Case
 from tests.support.source_files.comparison import Loaded, cell_as_text, difference
@@ -64,8 +65,8 @@ class Loads:
         failing = [case for case in cases if case.may_fail]
         self._write(FIRST, {case: case.content for case in initial})
         self._write(LATER, {case: case.valid for case in failing})
-        connection = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}}
-        seed = {"connections": [connection], "elt_syncs": [_sync(FIRST, initial), _sync(LATER, failing)]}
+        source = connection("data", "files", path=str(folder))
+        seed = {"connections": [source], "elt_syncs": [_sync(FIRST, initial), _sync(LATER, failing)]}
         with LocalService(seed, ready_within=120) as service:
             first, valid = _run(service, FIRST, initial), _run(service, LATER, failing)
             service.stop()
@@ -108,7 +109,7 @@ def _sync(schema: str, cases: Sequence[Case]) -> Json:
         }
         for case in cases
     ]
-    return {"id": schema, "connection_id": "data", "destination_schema_name": schema, "source_streams": streams}
+    return elt_sync(schema, "data", streams)
 
 
 def _run(service: LocalService, schema: str, cases: Sequence[Case]) -> dict[str, Json]:

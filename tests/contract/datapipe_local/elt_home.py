@@ -33,8 +33,8 @@ class Home:
         self.folder = folder
 
     def seed(self, *streams: Json, **runs: Any) -> None:
-        """Create these streams. Each reads the file with its name by default."""
-        named = [{"file": f"{each['name']}.jsonl", **each} for each in streams]
+        """Create these streams of files. Each reads the file with its name by default."""
+        named = [each if "files" in each else {"file": f"{each['name']}.jsonl", **each} for each in streams]
         self.connect("files", {"path": str(self.folder)}, named, **runs)
 
     def connect(self, integration_id: str, settings: Json, streams: Sequence[Json], **runs: Any) -> None:

@@ -28,6 +28,14 @@ def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProce
     return run_forked([str(argument) for argument in arguments], env={**clean, **environment})
 
 
+def failure(*arguments: str | Path, **environment: str) -> str:
+    """Run a command that fails with one line on stderr, and return the error message."""
+    done = run(*arguments, **environment)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"datapipe-local: .*\n", done.stderr), done.stderr
+    return done.stderr.removeprefix("datapipe-local: ").rstrip("\n")
+
+
 @contextmanager
 def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     command = [*COMMAND, "serve", "--home", str(home), *options]
@@ -74,17 +82,15 @@ def test_the_key_comes_from_the_option_or_the_environment(home: Path) -> None:
     assert key() == "from-the-environment"
     run("init", "--home", home, "--api-key", "from-the-option", DATAPIPE_LOCAL_API_KEY="from-the-environment")
     assert key() == "from-the-option"
-    refused = run("init", "--home", home, "--api-key", "two words")
-    assert (refused.returncode, key()) == (1, "from-the-option")
-    assert "two words" not in refused.stderr
+    assert "two words" not in failure("init", "--home", home, "--api-key", "two words")
+    assert key() == "from-the-option"
 
 
 def test_an_invalid_seed_is_one_line_and_creates_no_home(tmp_path: Path) -> None:
     seed = tmp_path / "seed.yaml"
     seed.write_text("connections:\n  - {id: x, integration_id: files\n")
-    refused = run("init", "--home", tmp_path / "home", "--seed", seed)
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert re.fullmatch(rf"datapipe-local: {seed}, line 3: this is not valid YAML: .*\n", refused.stderr)
+    message = failure("init", "--home", tmp_path / "home", "--seed", seed)
+    assert message.startswith(f"{seed}, line 3: this is not valid YAML: ")
     assert not (tmp_path / "home").exists()
 
 
@@ -109,32 +115,25 @@ def test_serve_reports_that_it_is_ready_and_stops_on_signals(home: Path) -> None
 def test_a_home_in_use_is_refused(home: Path) -> None:
     with serving(home, "--port", "0") as (process, _):
         for command in (["serve", "--port", "0"], ["init"]):
-            refused = run(*command, "--home", home)
-            assert refused.returncode == 1
-            assert refused.stderr == (
-                f"datapipe-local: The home {home} is in use by process {process.pid}: stop it, or choose another"
-                " --home.\n"
+            assert failure(*command, "--home", home) == (
+                f"The home {home} is in use by process {process.pid}: stop it, or choose another --home."
             )
 
 
 def test_a_port_in_use(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused = run("serve", "--home", home, "--port", str(port))
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f"datapipe-local: Port {port} of 127.0.0.1 is in use: choose another --port, or 0 for a free one.\n"
-    )
+        message = failure("serve", "--home", home, "--port", str(port))
+    assert message == f"Port {port} of 127.0.0.1 is in use: choose another --port, or 0 for a free one."
 
 
-@pytest.mark.parametrize("command", [["serve"], ["reset"], ["status"], ["export", "--seed", "x.yaml"]])
+@pytest.mark.parametrize(
+    "command", [["serve"], ["reset"], ["status"], ["export", "--seed", "x.yaml"], ["query", "SELECT 1"]]
+)
 def test_a_folder_without_a_home(tmp_path: Path, command: list[str]) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
-        refused = run(*command, "--home", folder)
-        assert (refused.returncode, refused.stdout) == (1, "")
-        assert refused.stderr == (
-            f"datapipe-local: {folder} is not initialised: run `datapipe-local init --home {folder}` first.\n"
-        )
+        message = failure(*command, "--home", folder)
+        assert message == f"{folder} is not initialised: run `datapipe-local init --home {folder}` first."
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -152,24 +151,19 @@ def test_invalid_options(tmp_path: Path) -> None:
 
 
 def test_an_invalid_variable_of_the_control_plane(home: Path) -> None:
-    refused = run("serve", "--home", home, DATAPIPE_LOCAL_CONTROL="maybe")
-    assert refused.returncode == 1
-    assert refused.stderr == "datapipe-local: DATAPIPE_LOCAL_CONTROL is 'maybe': set it to 1 or 0.\n"
+    message = failure("serve", "--home", home, DATAPIPE_LOCAL_CONTROL="maybe")
+    assert message == "DATAPIPE_LOCAL_CONTROL is 'maybe': set it to 1 or 0."
 
 
 def test_a_home_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    refused = run("init", "--home", tmp_path / "file" / "home")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith(f"datapipe-local: Cannot create the home {tmp_path / 'file' / 'home'}: ")
+    home = tmp_path / "file" / "home"
+    assert failure("init", "--home", home).startswith(f"Cannot create the home {home}: ")
 
 
 @pytest.mark.parametrize("host", ["a.invalid", "a" * 300, "a..b"])
 def test_an_unknown_host(home: Path, host: str) -> None:
-    refused = run("serve", "--home", home, "--port", "0", "--host", host)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("datapipe-local: Cannot listen on a")
-    assert refused.stderr.count("\n") == 1
+    assert failure("serve", "--home", home, "--port", "0", "--host", host).startswith("Cannot listen on a")
 
 
 @pytest.mark.slow
@@ -191,10 +185,7 @@ def test_conflicting_files_are_reported_in_one_line(home: Path, name: str, comma
         place.unlink(missing_ok=True)
         place.mkdir()
         (place / "in the way").touch()
-    refused = run(*command.split(), "--home", home)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("datapipe-local: ")
-    assert refused.stderr.count("\n") == 1, refused.stderr
+    assert failure(*command.split(), "--home", home)
 
 
 @pytest.mark.slow
@@ -202,10 +193,8 @@ def test_conflicting_files_are_reported_in_one_line(home: Path, name: str, comma
 def test_an_unusable_key_is_refused_until_it_is_replaced(home: Path, content: bytes) -> None:
     (home / "api_key").write_bytes(content)
     for command in (["serve", "--port", "0"], ["init"]):
-        refused = run(*command, "--home", home)
-        assert refused.returncode == 1
-        assert refused.stderr.endswith(": run init with --api-key, or delete it and run init.\n")
-        assert refused.stderr.count("\n") == 1
+        message = failure(*command, "--home", home)
+        assert message.endswith(": run init with --api-key, or delete it and run init.")
     assert run("init", "--home", home, "--api-key", KEY).returncode == 0
     assert (home / "api_key").read_text() == f"{KEY}\n"
 

@@ -18,7 +18,7 @@ from datapipe_local.seed.schema import schema
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import seed
 from tests.contract.datapipe_local.seeds import connection, transform
-from tests.contract.datapipe_local.test_cli import KEY, run, serving
+from tests.contract.datapipe_local.test_cli import KEY, failure, run, serving
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 
@@ -79,7 +79,7 @@ def used(data: Path) -> Any:
         api.post("/custom_reports", {"reports": [report], "add_as_source_stream": True}, status=201)
         stream = {"name": "sums_2", "hashed_columns": ["x"], "protected_from_full_sync": True}
         api.post("/elt_syncs/shop/source_streams", {"source_streams": [stream]}, status=201)
-        assert api.client.delete("/transforms/table").status_code == 204
+        api.delete("/transforms/table")
         assert service.stop() == 0
         yield service
 
@@ -117,13 +117,11 @@ def test_an_exported_seed_restores_the_definitions(used: LocalService, tmp_path:
         "Exported as drafts, because their references must be loaded first: 1 published transforms",
         "Left out, because their sources were deleted: 1 reverse ETL syncs",
     ]
-    again = run("export", "--home", used.home, "--seed", file)
-    assert (again.returncode, again.stderr) == (1, f"datapipe-local: Cannot write {file}: File exists.\n")
-    refused = run("init", "--home", tmp_path / "other", "--seed", file)
-    assert "the environment variable CONNECTION_" in refused.stderr
+    assert failure("export", "--home", used.home, "--seed", file) == f"Cannot write {file}: File exists."
+    assert "the environment variable CONNECTION_" in failure("init", "--home", tmp_path / "other", "--seed", file)
 
     used.start()
-    assert Api(used).client.delete("/reverse_etl_syncs/of_deleted").status_code == 204
+    Api(used).delete("/reverse_etl_syncs/of_deleted")
     expected = definitions(used)
     [of_report] = [one for one in expected["/elt_streams"] if one["name"] == "sums_2"]
     assert of_report["protected_from_full_sync"]
@@ -168,8 +166,8 @@ def test_tables_are_exported(used: LocalService, tmp_path: Path, form: str) -> N
     read = duckdb.read_parquet if form == "parquet" else duckdb.read_csv
     rows = read(str(folder / "shop" / f"people.{form}")).project("id, name").order("id")
     assert rows.fetchall() == [(1, "Ada"), (2, "Bob"), (3, "Cyd")]
-    again = run("export", "--home", used.home, "--tables", folder)
-    assert (again.returncode, again.stderr) == (1, f"datapipe-local: {folder} is not empty: give another folder.\n")
+    message = failure("export", "--home", used.home, "--tables", folder)
+    assert message == f"{folder} is not empty: give another folder."
 
 
 def test_large_integers_keep_all_digits_in_parquet(tmp_path: Path) -> None:
@@ -190,9 +188,7 @@ def test_reset_empties_the_home_or_keeps_the_seed(used: LocalService) -> None:
     api = Api(used)
     assert api.get("/elt_stream_runs?elt_stream_id=orders")["data"] == []
     assert {one["id"] for one in api.all_pages("/transforms")} >= {"table", "view"}
-    refused = run("reset", "--home", used.home)
-    assert refused.returncode == 1
-    assert f"in use by process {used.pid}: stop it" in refused.stderr
+    assert f"in use by process {used.pid}: stop it" in failure("reset", "--home", used.home)
     used.stop()
     assert run("reset", "--home", used.home).stdout == f"Reset: {used.home}\n"
     assert not any(
@@ -203,16 +199,12 @@ def test_reset_empties_the_home_or_keeps_the_seed(used: LocalService) -> None:
     assert Api(used).all_pages("/connections") == []
 
 
-def test_status_of_a_stopped_and_a_running_service(used: LocalService, tmp_path: Path) -> None:
+def test_status_of_a_stopped_and_a_running_service(used: LocalService) -> None:
     stopped = run("status", "--home", used.home, "--format", "json")
     assert stopped.returncode == 3
     reported = json.loads(stopped.stdout)
-    assert (reported["running"], reported["pid"], reported["address"], reported["healthy"]) == (
-        False,
-        None,
-        None,
-        False,
-    )
+    assert (reported["running"], reported["healthy"]) == (False, False)
+    assert (reported["pid"], reported["address"]) == (None, None)
     assert reported["counts"] == {
         "connections": 7,
         "orchestrations": 1,
@@ -232,24 +224,15 @@ def test_status_of_a_stopped_and_a_running_service(used: LocalService, tmp_path:
     assert going.returncode == 0
     assert going.stdout.splitlines()[1] == f"Service: running at {used.base_url} (process {used.pid})"
     reported = json.loads(run("status", "--home", used.home, "--format", "json").stdout)
-    assert (reported["running"], reported["pid"], reported["address"], reported["healthy"]) == (
-        True,
-        used.pid,
-        used.base_url,
-        True,
-    )
+    assert (reported["running"], reported["healthy"]) == (True, True)
+    assert (reported["pid"], reported["address"]) == (used.pid, used.base_url)
     used.kill()
     assert run("status", "--home", used.home).returncode == 3
-    nowhere = run("status", "--home", tmp_path)
-    assert (nowhere.returncode, nowhere.stdout) == (1, "")
 
 
 def test_nothing_to_export(tmp_path: Path) -> None:
-    refused = run("export", "--home", tmp_path)
-    assert (refused.returncode, refused.stderr) == (
-        1,
-        "datapipe-local: Nothing to export: give --seed FILE, --tables DIR, or both.\n",
-    )
+    message = failure("export", "--home", tmp_path)
+    assert message == "Nothing to export: give --seed FILE, --tables DIR, or both."
 
 
 def test_serve_can_create_its_home(tmp_path: Path) -> None:
@@ -266,12 +249,9 @@ def test_serve_without_a_key_is_refused(tmp_path: Path) -> None:
     home = tmp_path / "home"
     run("init", "--home", home)
     (home / "api_key").write_text("\n")
-    refused = run("serve", "--home", home, "--host", EVERYWHERE, "--port", "0")
-    assert refused.returncode == 1
-    assert "api_key is empty" in refused.stderr
-    assert "ready" not in refused.stdout
+    assert "api_key is empty" in failure("serve", "--home", home, "--host", EVERYWHERE, "--port", "0")
     (home / "api_key").unlink()
-    assert run("serve", "--home", home, "--host", EVERYWHERE, "--port", "0").returncode == 1
+    assert failure("serve", "--home", home, "--host", EVERYWHERE, "--port", "0")
 
 
 def test_the_log_can_be_json(tmp_path: Path) -> None:
@@ -320,4 +300,4 @@ def test_the_schema_and_init_refuse_the_same_seeds(
     assert not jsonschema.Draft7Validator(schema()).is_valid(bad)
     file = tmp_path / "seed.yaml"
     file.write_text(json.dumps(bad))
-    assert run("init", "--home", tmp_path / "home", "--seed", file).returncode == 1
+    assert failure("init", "--home", tmp_path / "home", "--seed", file)

@@ -29,13 +29,13 @@ def lines(home: Home, rows: list[Json], **settings: Any) -> None:
 
 
 def csv(home: Home, rows: list[Json], **stream: Any) -> None:
-    home.connect("files", {"path": str(home.folder)}, [{**STREAM, **(stream or {"file": "people.csv"})}])
+    home.seed({**STREAM, **(stream or {"file": "people.csv"})})
     records = [list(rows[0]), *(row.values() for row in rows)]
     (home.folder / "people.csv").write_text("".join(",".join(map(str, record)) + "\n" for record in records))
 
 
 def parquet(home: Home, rows: list[Json], **stream: Any) -> None:
-    home.connect("files", {"path": str(home.folder)}, [{**STREAM, **stream}])
+    home.seed({**STREAM, **stream})
     values = ", ".join(f"{value!r} AS {name}" for name, value in rows[0].items())
     duckdb.sql(f"COPY (SELECT {values}) TO '{home.folder / 'people.parquet'}' (FORMAT parquet)")
 
@@ -116,10 +116,9 @@ def test_a_full_refresh_accepts_renamed_columns(home: Home) -> None:
 def test_a_new_stream_accepts_a_leftover_table(home: Home) -> None:
     lines(home, BEFORE)
     home.run("people")
-    assert home.api.client.delete("/elt_streams/people").status_code == 204
+    home.api.delete("/elt_streams/people")
     home.write("people", *RENAMED)
-    body = {"source_streams": [{"name": "people"}]}
-    (stream,) = home.api.post("/elt_syncs/shop/source_streams", body, status=201)["source_streams"]
+    (stream,) = home.change(name="people")
     assert home.api.run_stream(stream["id"]).status == "COMPLETED"
     assert people(home) == [(2, "bob")]
 
@@ -152,8 +151,7 @@ def test_a_changed_selection_is_not_a_rename(home: Home) -> None:
     home.seed({**STREAM, "excluded_columns": ["name"]})
     home.write("people", *BEFORE)
     home.run("people")
-    change = {"name": "people", "excluded_columns": ["id"]}
-    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
+    home.change(name="people", excluded_columns=["id"])
     home.run("people")
     assert people(home) == [("ann",)]
 

@@ -347,7 +347,7 @@ def test_hash_does_not_depend_on_other_values(home: Home) -> None:
 
 def put_parts(home: Home, *contents: str) -> None:
     """Write the files of a stream with a pattern."""
-    home.seed({"name": "things", "files": "part*.csv", "file": None})
+    home.seed({"name": "things", "files": "part*.csv"})
     for number, content in enumerate(contents):
         put(home, content, f"part{number}.csv")
 
@@ -395,7 +395,7 @@ def test_gzip_file(home: Home) -> None:
 
 
 def test_member_of_an_archive_is_named(home: Home) -> None:
-    home.seed({"name": "things", "files": "*.zip", "file": None, "format": "csv"})
+    home.seed({"name": "things", "files": "*.zip", "format": "csv"})
     with zipfile.ZipFile(home.folder / "all.zip", "w") as archive:
         archive.writestr("one.csv", GOOD)
         archive.writestr("two.csv", "a,b\n3\n")

@@ -118,7 +118,7 @@ def test_a_report_is_added_as_a_stream_later(api: Api) -> None:
     (added,) = api.post("/elt_syncs/shop/source_streams", add, status=201)["source_streams"]
     assert api.run_stream(added["id"]).rows_synced == 1
     # Deleted as a stream, it can be added again.
-    assert api.client.delete(f"/elt_streams/{added['id']}").status_code == 204
+    api.delete(f"/elt_streams/{added['id']}")
     (again,) = api.post("/elt_syncs/shop/source_streams", add, status=201)["source_streams"]
     assert again["id"] != added["id"]
     wrong = {"source_streams": [{"name": "later", "hashed_columns": ["two"]}]}
@@ -167,9 +167,9 @@ def test_an_endless_query_ends_with_its_stream(service: LocalService, api: Api) 
         api.until(url, lambda run: run["status"] == "RUNNING")
     sync = api.get("/elt_syncs/other")["source_streams"][0]["id"]
     waiting = api.post(f"/elt_streams/{sync}/request_run")["status_url"]
-    assert api.client.delete(f"/elt_streams/{ids[str(made[0])]}").status_code == 204
+    api.delete(f"/elt_streams/{ids[str(made[0])]}")
     assert api.ended(waiting)["status"] == "COMPLETED"
-    assert api.client.delete("/elt_syncs/shop").status_code == 204
+    api.delete("/elt_syncs/shop")
     # A stop does not wait for the query. The next process continues it.
     sync = api.get("/elt_syncs/other")["id"]
     name = report(api, endless, "Endless", sync=sync).source_stream_name
@@ -202,7 +202,7 @@ def test_invalid_requests_are_refused(api: Api) -> None:
 
 def test_a_report_is_deleted_with_its_sync(api: Api) -> None:
     assert report(api, "SELECT 1 AS one").error is None
-    assert api.client.delete("/elt_syncs/shop").status_code == 204
+    api.delete("/elt_syncs/shop")
     error = report(api, "SELECT 1 AS one").error
     assert error is not None
     assert error.error_code == "not_found"

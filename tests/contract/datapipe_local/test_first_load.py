@@ -138,7 +138,7 @@ def test_a_sync_deleted_between_slices_leaves_nothing(folder: Path) -> None:
         api = Api(service)
         url = api.post("/elt_streams/big/request_run")["status_url"]
         api.until(url, lambda run: run["status"] == "CHUNK_COMPLETED")
-        assert api.client.delete("/elt_syncs/shop", params={"removeDataReferences": "true"}).status_code == 204
+        api.delete("/elt_syncs/shop", removeDataReferences="true")
         service.stop()
         assert tables_in(service) == {}
         assert "Traceback" not in service.log

@@ -13,7 +13,7 @@ import pytest
 
 from datapipe_local.common.errors import SetupError
 from datapipe_local.storage.home import Home
-from tests.contract.datapipe_local.test_cli import KEY, home, run, serving
+from tests.contract.datapipe_local.test_cli import KEY, failure, home, run, serving
 
 __all__ = ["home"]
 
@@ -62,11 +62,8 @@ def test_init_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "README.md").write_text("A project.\n")
     for arguments in (["init"], ["serve", "--init", "--port", "0"]):
-        refused = run(*arguments, "--home", tmp_path)
-        assert refused.returncode == 1
-        assert refused.stderr == (
-            f"datapipe-local: {tmp_path} contains other files (README.md) and is not a home:"
-            " choose a new or empty folder as --home.\n"
+        assert failure(*arguments, "--home", tmp_path) == (
+            f"{tmp_path} contains other files (README.md) and is not a home: choose a new or empty folder as --home."
         )
     assert mode(tmp_path) == 0o755
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]

@@ -19,7 +19,7 @@ from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
 from datapipe_local.testing.process import ServiceError, ServiceProcess
 from tests.contract.datapipe_local import controlled
-from tests.contract.datapipe_local.test_cli import run
+from tests.contract.datapipe_local.test_cli import failure
 from tests.support.process_table import alive
 from tests.support.processes import wait_for
 
@@ -96,10 +96,6 @@ def test_two(datapipe_local):
 def test_three():
     assert "AIRFLOW_CONN_DATAPIPE_DEFAULT" not in os.environ
 
-@pytest.fixture(autouse=True)
-def _note(request):
-    yield
-
 def note():
     with open(os.environ["NOTES"], "a") as notes:
         notes.write(os.environ["AIRFLOW_CONN_DATAPIPE_DEFAULT"] + "\\n")
@@ -119,13 +115,17 @@ def environment(project: Path) -> Mapping[str, str]:
     return {**env, "NOTES": str(project / "notes")}
 
 
+def run_tests(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(project), str(project), *options]
+    return subprocess.run(  # noqa: S603 - the program of this project
+        command, env=environment(project), cwd=project, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "services"), [([], 1), (["-n", "2", "--dist", "each"], 2)], ids=["alone", "xdist"])
 def test_each_test_has_its_own_seed_and_rows(project: Path, options: list[str], services: int) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(project), str(project), *options]
-    done = subprocess.run(  # noqa: S603 - the program of this project
-        command, env=environment(project), cwd=project, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run_tests(project, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     connections = [json.loads(line) for line in (project / "notes").read_text().splitlines()]
     assert len(connections) == 2 * services
@@ -138,11 +138,7 @@ def test_marker_has_no_named_arguments(project: Path) -> None:
     (project / "test_shop.py").write_text(
         "import pytest\n@pytest.mark.datapipe_local(seed={})\ndef test_it(datapipe_local): pass\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(project), str(project)]
-    done = subprocess.run(  # noqa: S603 - the program of this project
-        command, env=environment(project), cwd=project, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert "the marker datapipe_local has no argument named seed" in done.stdout
+    assert "the marker datapipe_local has no argument named seed" in run_tests(project).stdout
 
 
 @pytest.mark.slow
@@ -207,11 +203,9 @@ def test_errors_of_a_seed_name_the_line(
     with pytest.raises(SetupError, match=rf"seed of the test, line {line}: .*{reason}"):
         datapipe_local.seed(seed)
     (tmp_path / "seed.yaml").write_text(seed)
-    done = run("init", "--home", tmp_path / "home", "--seed", tmp_path / "seed.yaml")
-    assert done.returncode == 1
-    assert f"seed.yaml, line {line}: " in done.stderr
-    assert reason in done.stderr
-    assert done.stderr.count("\n") == 1
+    message = failure("init", "--home", tmp_path / "home", "--seed", tmp_path / "seed.yaml")
+    assert f"seed.yaml, line {line}: " in message
+    assert reason in message
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def no_secret_in_the_log(empty_service: LocalService) -> Iterator[None]:
 
 
 def connect(home: Home, **options: Any) -> None:
-    home.connect("files", {"path": str(home.folder)}, [{"name": "people", "file": "people.csv", **options}])
+    home.seed({"name": "people", "file": "people.csv", **options})
 
 
 def table(home: Home) -> list[tuple[Any, ...]]:
@@ -117,8 +117,7 @@ def test_one_file_of_a_pattern_without_the_column(home: Home, protection: Json, 
             file.write_text(csv)
     if archive:
         archive.close()
-    stream = {"name": "people", "files": f"*.{kind}", **protection}
-    home.connect("files", {"path": str(home.folder)}, [stream])
+    home.seed({"name": "people", "files": f"*.{kind}", **protection})
     error = home.failure("people")
     assert f"file 2 of 2 ({'b.csv' if kind == 'zip' else f'b.{kind}'}) {MISSING}" in error
     assert SECRET not in error
@@ -130,11 +129,10 @@ def test_files_of_a_pattern_with_the_column(home: Home, protection: Json) -> Non
     home.write("b", *[{"id": 2}] * 21_000, {"id": 2, "EMAIL": SECRET})
     (home.folder / "c.csv").write_text(f"id,email,no\n1,{SECRET},1\n")
     (home.folder / "d.csv").write_text(f"id,Email\n1,{SECRET}\n")
-    streams = [
+    home.seed(
         {"name": "people", "files": "*.jsonl", **protection},
         {"name": "more", "files": "*.csv", "options": {"types": {"no": "VARCHAR"}}, **protection},
-    ]
-    home.connect("files", {"path": str(home.folder)}, streams)
+    )
     assert (home.run("people")[0], home.run("more")[0]) == (21_002, 2)
 
 
@@ -147,7 +145,7 @@ def test_protected_name_that_occurs_twice(home: Home, protection: Json, kind: st
         file.write_text(f"id,email,{second}\n1,a,{SECRET}\n")
     else:
         file.write_text(f'{{"id": 1, "email": "a"}}\n{{"id": 2, "{second}": "{SECRET}"}}\n')
-    home.connect("files", {"path": str(home.folder)}, [{"name": "people", "file": file.name, **protection}])
+    home.seed({"name": "people", "file": file.name, **protection})
     if kind == "jsonl" and second == "email":
         assert home.run("people")[0] == 2
     else:
@@ -161,7 +159,7 @@ def test_name_like_that_of_a_second_column(home: Home, protection: Json, kind: s
     file = home.folder / f"people.{kind}"
     query = "SELECT 1 AS id, 'a' AS email, 'b' AS Email_1"
     duckdb.sql(f"COPY ({query}) TO '{file}' ({'FORMAT json' if kind == 'jsonl' else f'FORMAT {kind}'})")
-    home.connect("files", {"path": str(home.folder)}, [{"name": "people", "file": file.name, **protection}])
+    home.seed({"name": "people", "file": file.name, **protection})
     assert home.run("people")[0] == 1
     assert "b" in table(home)[0]
 
@@ -247,7 +245,7 @@ def test_error_messages_do_not_contain_values(home: Home, protection: Json, kind
     else:
         file.write_text(f'{{"id": 1, "email": "{SECRET}"}}\n{{"id": "{SECRET}", "email": 1}}\n')
         stream["options"] = {"columns": {"id": "BIGINT", "email": "VARCHAR"}}
-    home.connect("files", {"path": str(home.folder)}, [stream])
+    home.seed(stream)
     error = home.failure("people")
     assert SECRET not in error
     assert re.search("line [23]", error.lower())

@@ -14,7 +14,7 @@ import pytest
 from datapipe_local.storage.home import Home
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
-from tests.contract.datapipe_local.test_cli import run
+from tests.contract.datapipe_local.test_cli import failure, run
 from tests.support.local_service import LocalService
 from tests.support.processes import ReservedPort
 from tests.support.scripted_server import Reply, ScriptedServer
@@ -114,7 +114,7 @@ def test_result_with_more_rows_than_the_largest_limit(home: Path) -> None:
     ],
 )
 def test_refused_query(home: Path, sql: str, problem: str) -> None:
-    assert problem in failure(home, sql)
+    assert problem in query_failure(home, sql)
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1001", "all", "\u0661"])
@@ -124,18 +124,8 @@ def test_invalid_limit(tmp_path: Path, limit: str) -> None:
     assert "use a number from 1 to 1000" in done.stderr
 
 
-def failure(home: Path, sql: str = "SELECT 1", **environment: str) -> str:
-    """Run a query that fails, and return the error message."""
-    done = query(home, sql, **environment)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("datapipe-local: ")
-    assert done.stderr.count("\n") == 1
-    return done.stderr
-
-
-def test_missing_home(tmp_path: Path) -> None:
-    assert "is not initialised" in failure(tmp_path / "nowhere")
-    assert not (tmp_path / "nowhere").exists()
+def query_failure(home: Path, sql: str = "SELECT 1", **environment: str) -> str:
+    return failure("query", "--home", home, sql, **environment)
 
 
 @pytest.mark.slow
@@ -153,17 +143,17 @@ def test_stopped_home_is_unchanged(empty_home: Path) -> None:
 
 def test_time_limit_of_a_stopped_home(empty_home: Path) -> None:
     endless = "SELECT count(*) FROM range(100000000000) a, range(100000) b WHERE a.range % 7 = b.range % 5"
-    assert "longer than 0.2 seconds" in failure(empty_home, endless, DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="0.2")
-    message = failure(empty_home, DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="soon")
+    assert "longer than 0.2 seconds" in query_failure(empty_home, endless, DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="0.2")
+    message = query_failure(empty_home, DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="soon")
     assert "DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT" in message
 
 
 def test_service_that_does_not_answer(empty_home: Path) -> None:
     home, port = Home(empty_home), ReservedPort()
     with home.locked():
-        assert "does not answer requests yet" in failure(empty_home)
+        assert "does not answer requests yet" in query_failure(empty_home)
         home.note_address(f"http://127.0.0.1:{port.number}")
-        message = failure(empty_home)
+        message = query_failure(empty_home)
     port.release()
     assert f"No valid answer from the service at http://127.0.0.1:{port.number} (Connection refused)" in message
 
@@ -182,6 +172,6 @@ def test_unexpected_answers(empty_home: Path, reply: Reply, problem: str) -> Non
     home = Home(empty_home)
     with ScriptedServer([reply]) as server, home.locked():
         home.note_address(server.url)
-        message = failure(empty_home)
+        message = query_failure(empty_home)
     assert problem in message
     assert home.read_key() not in message

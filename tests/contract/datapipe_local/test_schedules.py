@@ -116,7 +116,7 @@ def test_requests_change_the_schedules(data: Path) -> None:
         api.post("/elt_streams/orders/set_sync_interval", {"sync_interval": YEARLY})
         expected = SUBJECTS - {("elt_stream_run", "apart_rows")} | {("elt_stream_run", "orders")}
         wait_for_schedules(service, expected)
-        assert api.client.delete(f"/orchestrations/nightly?cron_schedule={YEARLY}").status_code == 204
+        api.delete(f"/orchestrations/nightly?cron_schedule={YEARLY}")
         expected = expected - {("orchestration", "nightly")} | {("elt_stream_run", "people")}
         wait_for_schedules(service, expected)
         service.reset()

@@ -39,7 +39,7 @@ def test_files_of_a_pattern_are_one_stream(home: Home) -> None:
     for name in ("a.csv", "b.parquet"):
         (home.folder / "mixed" / name).write_text("")
     pointer = {"incremental_pointer_id": "at", **KEY}
-    home.connect("files", {"path": str(home.folder)}, [{"name": "all", "files": "sales/*.csv", **pointer}])
+    home.seed({"name": "all", "files": "sales/*.csv", **pointer})
     assert list(home.offers()) == ["all"]
     assert home.run("all") == (3, "FULL", "INITIAL_SYNC")
     assert home.rows('SELECT id, "at", more FROM {{raw.shop.all}}') == [(1, 1.0, None), (2, 2.0, None), (3, 2.5, "x")]
@@ -57,8 +57,7 @@ def test_folders_and_archives_of_many_files(home: Home) -> None:
     with zipfile.ZipFile(home.folder / "all.zip", "w") as archive:
         archive.writestr("a.csv", "id\n1\n")
         archive.writestr("b.csv", "id\n2\n")
-    streams = [{"name": "zipped", "files": "all.zip", "format": "csv"}, {"name": "none", "files": "no/*.csv"}]
-    home.connect("files", {"path": str(home.folder)}, streams)
+    home.seed({"name": "zipped", "files": "all.zip", "format": "csv"}, {"name": "none", "files": "no/*.csv"})
     found = home.offers()
     assert found["weekly_sales"]["is_selectable"]
     assert found["none"]["retired"]

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.datapipe_local.reverse_etl_home import Home, seed
 from tests.contract.datapipe_local.seeds import connection
-from tests.contract.datapipe_local.test_cli import run, serving
+from tests.contract.datapipe_local.test_cli import failure, run, serving
 from tests.support.local_service import LocalService
 
 
@@ -39,18 +39,14 @@ INVALID = [
 
 @pytest.mark.parametrize(("variable", "value", "message"), INVALID, ids=lambda value: value[:40])
 def test_invalid_variables_are_refused(empty_home: Path, variable: str, value: str, message: str) -> None:
-    done = run("serve", "--home", empty_home, "--port", "0", **{variable: value})
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"datapipe-local: {message}")
-    assert done.stderr.count("\n") == 1
+    assert failure("serve", "--home", empty_home, "--port", "0", **{variable: value}).startswith(message)
 
 
 def test_invalid_options_are_refused(empty_home: Path) -> None:
     assert run("serve", "--home", empty_home, "--http-destinations", "local").returncode == 2
     for name in HOST_NAMES:
-        done = run("serve", "--home", empty_home, "--port", "0", "--allow-host", name)
-        assert done.returncode == 1
-        assert f"--allow-host: {name!r} is not a host name" in done.stderr
+        message = failure("serve", "--home", empty_home, "--port", "0", "--allow-host", name)
+        assert f"--allow-host: {name!r} is not a host name" in message
 
 
 @pytest.mark.slow

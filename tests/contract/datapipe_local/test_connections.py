@@ -158,7 +158,14 @@ def test_redirect_uris_that_are_refused(api: Api) -> None:
     for uri in (
         *("", "app.example.com/back", "//app.example.com/", "https:///back", "https://", "https://-/", "https://./"),
         *("http://app.example.com/back", "http://127.0.0.1:3000/back", "https://127.1/", "https://2130706433/"),
-        *(f"{host}:443/back", f"{host}/back?x=1", f"{host}/back?", f"{host}/back#part", "https://localhost:99999/back"),
+        *(
+            f"{host}:443/back",
+            f"{host}:8443/",
+            f"{host}/back?x=1",
+            f"{host}/back?",
+            f"{host}/back#part",
+            "https://localhost:99999/back",
+        ),
         *("https://ann@app.example.com/back", "https://ann:pw@app.example.com/back", f"{host}\\@evil.example/"),
         *(f"{host}/a b", f"{host}/\r\nset-cookie: a=b", f"{host};script-src *", f"{host}/é", f"{host}/\x00"),
         *("https://[::1].evil.example/", "https://a[::1]/", "https://[fe80::1%25eth0]/", "https://a..example/"),
@@ -176,7 +183,7 @@ def test_invalid_fields_of_a_bridge(api: Api) -> None:
         ("integration_id", 404, ["nope", "FILES", "", "x" * 10_000]),
         ("connection_id", 404, ["nope", ""]),
         ("integration_id", 400, [None, 1]),
-        ("connection_id", 400, ["files", None, ["webhook"]]),
+        ("connection_id", 400, ["files", None, 1, ["webhook"]]),
         ("label", 400, [None, {}]),
         ("state", 400, [None, 7]),
         ("redirect_uri", 400, [None, 10**400]),
@@ -186,6 +193,9 @@ def test_invalid_fields_of_a_bridge(api: Api) -> None:
         for value in values:
             refusal = api.refused("POST", "/connection_bridges", status, json=BRIDGE | {field: value})
             assert status == 404 or refusal["message"].startswith(f"{field}: "), value
+    for field in BRIDGE:
+        body = {name: value for name, value in BRIDGE.items() if name != field}
+        assert api.refused("POST", "/connection_bridges", 400, json=body)["message"].startswith(f"{field}: ")
     assert api.get("/connection_bridges")["data"] == []
 
 

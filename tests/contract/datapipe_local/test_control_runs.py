@@ -252,10 +252,9 @@ def test_many_resets(service: LocalService, api: Api) -> None:
 
 
 def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Path) -> None:
-    late = stream("orders", "orders.jsonl") | {"id": "late_orders"}
     more = {
         "connections": [connection("more", "files", path=str(data))],
-        "elt_syncs": [elt_sync("late", "more", [late])],
+        "elt_syncs": [elt_sync("late", "more", [stream("orders", "orders.jsonl", id="late_orders")])],
         "transforms": [transform("built", "SELECT 7 AS x", materialization="table", publish=True)],
     }
     applied = {"connection": 1, "elt_sync": 1, "elt_stream": 1, "transform": 1}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from datapipe_local.storage.clock import Clock, later
 from datapipe_local.storage.ids import RunId
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
-from tests.contract.datapipe_local.warehouses import tables_of, wait_for_schedule
+from tests.contract.datapipe_local.warehouses import changed_state, tables_of, wait_for_schedule
 from tests.support.local_service import LocalService
 
 # Times that do not occur during a test.
@@ -40,7 +38,7 @@ def seed(folder: Path) -> dict[str, Any]:
         "orchestrations": [{"id": "yearly", "name": "Yearly", "cron_schedule": ORCHESTRATIONS}],
         "elt_syncs": [
             elt_sync("shop", "data", streams, sync_interval=SYNCS),
-            elt_sync("bare", "data", [stream("people") | {"id": "bare.people"}]),
+            elt_sync("bare", "data", [stream("people", id="bare.people")]),
             elt_sync("lost", "lost"),
             elt_sync("hook", "hook"),
         ],
@@ -182,8 +180,10 @@ def test_request_run(service: LocalService, api: Api) -> None:
     assert api.first(url) is None
     run = api.ended(url)
     assert (run["status"], run["rows_synced"]) == ("COMPLETED", 3)
+    third = api.run_stream("people")
+    assert api.first(url) == run
     listed = [entry["id"] for entry in api.all_pages("/elt_stream_runs", elt_stream_id="people")]
-    assert listed == [run["id"], first.id]
+    assert listed == [third.id, run["id"], first.id]
     api.refused("POST", "/elt_streams/people/request_run", 400, json={"now": True})
 
 
@@ -313,17 +313,15 @@ def test_custom_reports_fail_one_by_one(api: Api, data: Path) -> None:
 
 def test_run_history_is_listed_for_three_months(service: LocalService, api: Api) -> None:
     ids = [api.run_stream("people").id for _ in range(3)]
-    service.stop()
     now = Clock().now()
     starts = [later(now, -days * 24 * 3600) for days in (400, 93, 91)]
-    with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:
+    with changed_state(service) as state:
         for old, start in zip(ids, starts, strict=True):
             aged = str(RunId("people", start))
             state.execute(
                 "UPDATE elt_stream_runs SET id = ?, started_at = ?, finished_at = ? WHERE id = ?",
                 (aged, start, start, old),
             )
-    service.start()
     shown = [run["started_at"] for run in api.all_pages("/elt_stream_runs", elt_stream_id="people")]
     assert shown == starts[2:]
     assert shown == [

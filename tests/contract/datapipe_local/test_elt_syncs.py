@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import pytest
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, AvailableStream, EltSync
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
-from tests.contract.datapipe_local.warehouses import rows_in, tables_in, tables_of
+from tests.contract.datapipe_local.warehouses import changed_state, rows_in, tables_in, tables_of
 from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
@@ -279,11 +277,9 @@ def test_syncs_are_deleted_and_created_again_during_loads(service: LocalService,
 def test_a_started_deletion_of_tables_ends_at_the_next_start(service: LocalService, api: Api) -> None:
     for name in ("staff", "deep"):
         assert api.run_stream(name).status == "COMPLETED"
-    service.stop()
     # The state after a kill between the response and the deletion.
-    with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:
+    with changed_state(service) as state:
         state.execute("INSERT INTO doomed_tables (schema_name, name) VALUES ('shop', 'staff')")
-    service.start()
     service.kill()
     assert tables_in(service) == {"shop.deep": 1}
     service.start()

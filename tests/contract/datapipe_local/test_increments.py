@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import pytest
 
 from tests.contract.datapipe_local.elt_home import Home
+from tests.contract.datapipe_local.warehouses import changed_state
 
 POINTER = {"incremental_pointer_id": "at"}
 MERGED = {**POINTER, "incremental_primary_key_name": ["id"]}
@@ -120,11 +119,9 @@ def test_full_sync_options(home: Home) -> None:
     refused = home.api.refused("POST", "/elt_streams/never/request_full_refresh", 400)
     assert refused["error_code"] == "protected_from_full_sync"
     assert home.run("daily") == (1, "INCREMENTAL", "NONE")
-    home.service.stop()
-    with sqlite3.connect(home.service.home / "state.sqlite") as state:
+    with changed_state(home.service) as state:
         # As if the runs were from the day before.
         state.execute("UPDATE elt_stream_runs SET started_at = strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-1 day')")
-    home.service.start()
     assert home.run("daily") == (1, "FULL", "MIDNIGHT")
     assert home.run("daily") == (0, "INCREMENTAL", "NONE")
     assert home.rows("FROM {{raw.shop.never}}") == [(1, 1), (2, 1)]
@@ -326,8 +323,7 @@ def test_load_killed_before_its_end_is_not_repeated(home: Home) -> None:
         home.run(name)
         home.write(name, {"at": 1}, {"at": 2}, {"at": 2})
         home.run(name)
-    home.service.stop()
-    with closing(sqlite3.connect(home.service.home / "state.sqlite")) as state, state:
+    with changed_state(home.service) as state:
         # The state of a process that is killed after the commit of the rows and before that of the run.
         newest = "SELECT max(seq) FROM elt_stream_runs GROUP BY elt_stream_id"
         state.execute(
@@ -338,10 +334,9 @@ def test_load_killed_before_its_end_is_not_repeated(home: Home) -> None:
             "INSERT INTO jobs (kind, subject_id, run_id, due_at, begun)"  # noqa: S608 - as above
             f" SELECT 'elt_stream_run', elt_stream_id, id, started_at, 1 FROM elt_stream_runs WHERE seq IN ({newest})"
         )
-    for name in ("events", "whole"):
-        # The file is not read again.
-        (home.folder / f"{name}.jsonl").unlink()
-    home.service.start()
+        for name in ("events", "whole"):
+            # The file is not read again.
+            (home.folder / f"{name}.jsonl").unlink()
     for name, rows in (("events", 2), ("whole", 3)):
         run = home.api.until(f"/elt_stream_runs?elt_stream_id={name}&limit=1", lambda run: "finished_at" in run)
         assert (run["status"], run["rows_synced"]) == ("COMPLETED", rows)

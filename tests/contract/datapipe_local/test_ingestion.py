@@ -41,7 +41,7 @@ SEED = {
         connection("files", "files", path="/nowhere"),
     ],
     "elt_syncs": [
-        elt_sync(name, name, [stream(table, table=table) | {"id": f"{name}.{table}"} for table in ("events", "raw")])
+        elt_sync(name, name, [stream(table, table=table, id=f"{name}.{table}") for table in ("events", "raw")])
         for name in WAYS
     ],
 }

@@ -57,9 +57,7 @@ def seed(folder: Path) -> Json:
             connection("out", "jsonl", path=str(folder / "out")),
         ],
         "orchestrations": [NIGHTLY | {"id": f"o_{n}", "name": name} for n, name in enumerate(NAMES)],
-        "elt_syncs": [
-            elt_sync(f"sync_{n}", "data_0", [stream(f"rows_{n}") | {"id": f"stream_{n}"}]) for n in range(NUMBER)
-        ],
+        "elt_syncs": [elt_sync(f"sync_{n}", "data_0", [stream(f"rows_{n}", id=f"stream_{n}")]) for n in range(NUMBER)],
         "transforms": [transform(f"transform_{n}", "SELECT 1 AS x", publish=True) for n in range(MANY)],
         "reverse_etl_syncs": [
             reverse_etl_sync(f"reverse_{n}", f"transform_{n}", "out", f"ones_{n}", "x") for n in range(NUMBER)

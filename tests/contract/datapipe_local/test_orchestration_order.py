@@ -28,7 +28,7 @@ NEEDS = {
 
 def seed(folder: Path) -> dict[str, Any]:
     def sync(name: str, **more: Any) -> dict[str, Any]:
-        rows = stream("all_rows", "rows.csv") | {"id": name}
+        rows = stream("all_rows", "rows.csv", id=name)
         return elt_sync(f"{name}_sync", "data", [rows], destination_schema_name=name, **more)
 
     table = {"materialization": "table", **ATTACHED}

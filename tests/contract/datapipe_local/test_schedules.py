@@ -19,6 +19,7 @@ from datapipe_local.storage.clock import Clock
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import journalled, seed
 from tests.contract.datapipe_local.seeds import elt_sync, stream, transform
+from tests.contract.datapipe_local.warehouses import changed_state
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -33,7 +34,7 @@ SUBJECTS = {
 
 def with_schedules(data: Path, **runs: Any) -> dict[str, Any]:
     wanted = seed(data, **runs)
-    people = stream("people") | {"id": "apart_rows"}
+    people = stream("people", id="apart_rows")
     wanted["elt_syncs"].append(elt_sync("apart", "data", [people], sync_interval=YEARLY))
     table = {"materialization": "table", "publish": True, "cron_expression": YEARLY}
     wanted["transforms"].append(transform("hourly", "SELECT 1 AS x", **table))
@@ -51,11 +52,8 @@ def wait_for_schedules(service: LocalService, expected: set[tuple[str, str]] = S
 
 def all_due(service: LocalService) -> None:
     """Make every schedule due, and restart the service."""
-    service.stop()
-    now = Clock().now()
-    with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:
-        state.execute("UPDATE schedules SET due_at = ?", [now])
-    service.start()
+    with changed_state(service) as state:
+        state.execute("UPDATE schedules SET due_at = ?", [Clock().now()])
 
 
 @pytest.mark.slow
@@ -97,11 +95,9 @@ def test_schedules_can_be_disabled(
 ) -> None:
     wanted = with_schedules(data, **runs)
     with LocalService(wanted, control=True, schedules=schedules, environment=environment) as service:
-        service.stop()
-        with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:
+        with changed_state(service) as state:
             for subject in SUBJECTS:
                 state.execute("INSERT OR REPLACE INTO schedules VALUES (?, ?, ?, ?)", [*subject, YEARLY, Clock().now()])
-        service.start()
         # Due runs would have started before this run.
         Api(service).run_stream("people")
         assert {run["trigger"] for run in service.journal_runs()} <= {"request", "seed"}

@@ -1,9 +1,10 @@
-"""Direct reads of the files of a service."""
+"""Direct reads and changes of the files of a service."""
 
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -12,6 +13,15 @@ from tests.support.processes import wait_for
 
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService
+
+
+@contextmanager
+def changed_state(service: LocalService) -> Iterator[sqlite3.Connection]:
+    """Stop the service for a change of its database, and start it again."""
+    service.stop()
+    with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:
+        yield state
+    service.start()
 
 
 def tables_of(service: LocalService) -> dict[str, int]:

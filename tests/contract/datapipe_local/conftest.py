@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from datapipe_local.testing import DatapipeLocal
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.controlled import seed
@@ -56,6 +57,13 @@ def service(controlled: LocalService) -> LocalService:
 @pytest.fixture
 def api(service: LocalService) -> Api:
     return Api(service)
+
+
+@pytest.fixture
+def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
+    """Seed the service of the pytest plugin with every kind of resource."""
+    datapipe_local.seed(seed(data))
+    return datapipe_local
 
 
 @pytest.fixture(scope="module")

@@ -64,15 +64,21 @@ class Home:
         assert latest["records_synced"] == run.rows_synced
         return int(run.rows_synced or 0), latest["operation_mode"], latest["full_sync_trigger"]
 
-    def failure(self, stream: str) -> str:
-        """Run a stream that fails, and return its error message."""
+    def load(self, name: str, *rows: Json) -> tuple[int, str, str]:
+        """Replace the rows of a stream, and run it."""
+        self.write(name, *rows)
+        return self.run(name)
+
+    def failure(self, stream: str, *rows: Json) -> str:
+        """Run a stream that fails, also because of new rows, and return its error message."""
+        if rows:
+            self.write(stream, *rows)
         assert self.api.run_stream(stream).status == "FAILED"
         return str(self.latest(stream)["error_message"])
 
     def latest(self, stream: str) -> Json:
-        snapshots = self.api.get("/elt_syncs/shop/status")["source_streams"]
-        found: Json = next(each["latest_sync"] for each in snapshots if each["name"] == stream)
-        return found
+        """Return the latest run of a stream."""
+        return dict(self.api.stream_status("shop", stream)["latest_sync"])
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return the sorted rows of a query of the warehouse."""

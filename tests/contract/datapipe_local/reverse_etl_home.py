@@ -101,11 +101,23 @@ class Home:
     def retry_all(self, sync_id: str) -> None:
         self.api.post(f"/reverse_etl_failed_records/retry_all?reverse_etl_sync_id={sync_id}", status=204)
 
-    def run(self, sync_id: str) -> Counts:
-        """Run a sync to success, and return its row counts: total, distinct, new, synced, failed."""
+    def run(self, sync_id: str, people: dict[int, str] | None = None) -> Counts:
+        """
+        Run a sync to success, and return its row counts: total, distinct, new, synced, failed.
+
+        :param people: The new people of the warehouse. Unchanged by default.
+        """
+        if people is not None:
+            self.load(people)
         run = self.api.run_reverse(sync_id)
         assert run.status == "COMPLETED", run.error
         return run.total_rows, run.distinct_rows, run.new_rows, run.synced_rows, run.failed_rows
+
+    def failure(self, sync_id: str) -> str:
+        """Run a sync that fails, and return the error of the run."""
+        run = self.api.run_reverse(sync_id)
+        assert run.status == "FAILED"
+        return str(run.error)
 
     def failures(self, sync_id: str) -> dict[str, str]:
         """Return the errors of the failed records by record ID."""

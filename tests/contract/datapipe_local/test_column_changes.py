@@ -105,8 +105,7 @@ def test_a_webhook_changed_to_packed(home: Home) -> None:
 def test_a_full_refresh_accepts_renamed_columns(home: Home) -> None:
     lines(home, BEFORE)
     home.run("people")
-    home.write("people", *RENAMED)
-    home.failure("people")
+    home.failure("people", *RENAMED)
     home.api.post("/elt_streams/people/request_full_refresh", status=204)
     assert home.run("people") == (1, "FULL", "USER")
     assert people(home) == [(2, "bob")]
@@ -134,8 +133,7 @@ def test_a_new_stream_accepts_a_leftover_table(home: Home) -> None:
 def test_columns_can_be_added_and_removed(home: Home, row: Json, expected: list[tuple[Any, ...]]) -> None:
     lines(home, BEFORE)
     home.run("people")
-    home.write("people", row)
-    home.run("people")
+    home.load("people", row)
     assert people(home) == expected
 
 
@@ -143,14 +141,12 @@ def test_a_rare_shared_column_is_recognized(home: Home) -> None:
     lines(home, BEFORE)
     home.run("people")
     # More rows than the reader samples for columns.
-    home.write("people", *[{"no": 1}] * 21_000, {"no": 2, "id": 1})
-    assert home.run("people")[0] == 21_001
+    assert home.load("people", *[{"no": 1}] * 21_000, {"no": 2, "id": 1})[0] == 21_001
 
 
 def test_a_changed_selection_is_not_a_rename(home: Home) -> None:
     home.seed({**STREAM, "excluded_columns": ["name"]})
-    home.write("people", *BEFORE)
-    home.run("people")
+    home.load("people", *BEFORE)
     home.change(name="people", excluded_columns=["id"])
     home.run("people")
     assert people(home) == [("ann",)]

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
-from tests.contract.datapipe_local.controlled import seed
 from tests.support.processes import wait_for
-
-
-@pytest.fixture
-def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
-    datapipe_local.seed(seed(data))
-    return datapipe_local
 
 
 def polled(service: DatapipeLocal, url: str, number: int, field: str = "status") -> list[Any]:

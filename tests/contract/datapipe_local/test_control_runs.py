@@ -19,11 +19,6 @@ from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
 
-def snapshot(api: Api, stream: str) -> dict[str, Any]:
-    streams = api.get("/elt_syncs/shop/status")["source_streams"]
-    return {entry["name"]: entry for entry in streams}[stream]  # type: ignore[no-any-return]  # parsed JSON
-
-
 def test_durations_of_all_resources_and_of_one(service: LocalService, api: Api) -> None:
     service.runs({"scheduling_delay": 1, "resources": {"people": {"scheduling_delay": 0, "minimum_duration": 0.4}}})
     orders, people = api.post(ORDERS)["status_url"], api.post("/elt_streams/people/request_run")["status_url"]
@@ -39,7 +34,7 @@ def test_the_next_runs_fail(service: LocalService, api: Api) -> None:
     service.runs({"resources": {"orders": {"outcomes": outcomes}}})
     statuses = [api.run_stream("orders").status for _ in range(4)]
     assert statuses == ["FAILED", "FAILED", "COMPLETED", "FAILED"]
-    assert snapshot(api, "orders")["latest_sync"]["error_message"] == "Another reason."
+    assert api.stream_status("shop", "orders")["latest_sync"]["error_message"] == "Another reason."
     assert api.run_stream("orders").status == api.run_stream("people").status == "COMPLETED"
 
 
@@ -112,7 +107,7 @@ def test_vanished_runs_are_not_listed(service: LocalService, api: Api) -> None:
         api.refused("GET", f"/{kind}_runs/{run_id}", 404)
         assert api.get(f"/{kind}_runs?{kind}_id={resource}")["data"] == []
     assert api.get("/orchestration_runs")["data"] == []
-    assert set(snapshot(api, "orders")) == {"name"}
+    assert set(api.stream_status("shop", "orders")) == {"name"}
     # Runs of other resources and later runs are listed; the journal has all.
     assert len(api.get("/elt_stream_runs?elt_stream_id=people")["data"]) == 1
     later = api.run_stream("orders")
@@ -129,7 +124,7 @@ def test_an_active_run_that_vanishes_still_ends(service: LocalService, api: Api)
     service.runs({"resources": {"orders": {"vanish": True}}})
     api.refused("GET", f"/elt_stream_runs/{run['id']}", 404)
     assert api.first(url) is None
-    assert "active_sync" not in snapshot(api, "orders")
+    assert "active_sync" not in api.stream_status("shop", "orders")
     assert journalled(service, "orders", 1)[0]["status"] == "COMPLETED"
 
 

@@ -25,6 +25,16 @@ def put(home: Home, content: str | bytes, file: str = "things.csv") -> None:
     (home.folder / file).write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def load(home: Home, content: str | bytes, file: str = "things.csv") -> tuple[int, str, str]:
+    put(home, content, file)
+    return home.run("things")
+
+
+def failure(home: Home, content: str | bytes, file: str = "things.csv") -> str:
+    put(home, content, file)
+    return home.failure("things")
+
+
 def loaded(home: Home, columns: str = "*") -> list[tuple[Any, ...]]:
     return home.rows(f"SELECT {columns} FROM shop.things")  # noqa: S608 - fixed names of the test
 
@@ -118,17 +128,15 @@ REFUSED = {
 def test_malformed_file_keeps_the_table(home: Home, case: str) -> None:
     content, words, options = REFUSED[case]
     seed(home, **options)
-    put(home, GOOD.encode(options.get("encoding", "utf-8")))
-    home.run("things")
+    load(home, GOOD.encode(options.get("encoding", "utf-8")))
     before = loaded(home)
-    put(home, content)
-    failure = home.failure("things")
-    assert [word for word in words if word not in failure] == [], failure
-    assert len(failure) < 1000
+    message = failure(home, content)
+    assert [word for word in words if word not in message] == [], message
+    assert len(message) < 1000
     # No data of the line is in the message, and Windows-1252 is not taken for latin-1.
-    assert "canary" not in failure
-    assert "rg" not in failure.partition("is not UTF-8")[2]
-    assert case != "Windows-1252" or "latin-1" not in failure
+    assert "canary" not in message
+    assert "rg" not in message.partition("is not UTF-8")[2]
+    assert case != "Windows-1252" or "latin-1" not in message
     assert loaded(home) == before
 
 
@@ -146,10 +154,9 @@ def test_malformed_file_keeps_the_table(home: Home, case: str) -> None:
 )
 def test_options_that_do_not_fit_the_file(home: Home, options: dict[str, Any], content: str, words: str) -> None:
     seed(home, **options)
-    put(home, content)
-    failure = home.failure("things")
-    assert words in failure
-    assert "INSTALL" not in failure
+    message = failure(home, content)
+    assert words in message
+    assert "INSTALL" not in message
 
 
 @pytest.mark.parametrize(
@@ -166,12 +173,11 @@ def test_late_value_with_a_sample_size(home: Home, early: str, late: str, option
     seed(home, sample_size=10, nullstr="NA", **options)
     # The late value is in another column, too, where it fits.
     rows = f'NA,{late}\n{early},"x\ny"\n'
-    put(home, "a,b\n" + rows + f"{early},x\n" * MANY + f"{late},x\n")
-    failure = home.failure("things")
+    message = failure(home, "a,b\n" + rows + f"{early},x\n" * MANY + f"{late},x\n")
     # The header, the two rows above in three lines, and the others.
-    assert f"line {MANY + 5} has a value in column 'a' that does not fit the first rows" in failure
-    assert "`sample_size`" in failure
-    assert late not in failure
+    assert f"line {MANY + 5} has a value in column 'a' that does not fit the first rows" in message
+    assert "`sample_size`" in message
+    assert late not in message
 
 
 STORED: dict[str, tuple[str | bytes, dict[str, Any], list[tuple[Any, ...]]]] = {
@@ -229,8 +235,7 @@ STORED: dict[str, tuple[str | bytes, dict[str, Any], list[tuple[Any, ...]]]] = {
 def test_values_of_a_file(home: Home, case: str) -> None:
     content, options, rows = STORED[case]
     seed(home, **options)
-    put(home, content)
-    home.run("things")
+    load(home, content)
     assert loaded(home) == rows
 
 
@@ -254,8 +259,7 @@ def test_values_of_a_file(home: Home, case: str) -> None:
 )
 def test_ambiguous_days(home: Home, days: list[str], options: dict[str, Any], stored: list[str]) -> None:
     seed(home, **options)
-    put(home, "a,b\n" + "".join(f"{day},x\n" for day in days))
-    home.run("things")
+    load(home, "a,b\n" + "".join(f"{day},x\n" for day in days))
     assert sorted(str(value) for (value,) in loaded(home, "a")) == stored
 
 
@@ -296,8 +300,7 @@ def test_late_values_that_a_type_would_change(home: Home, early: str, late: list
 
 def test_late_integers_keep_the_type(home: Home) -> None:
     seed(home)
-    put(home, "a,b,c,d,e\n" + "12,12,12,12,12\n" * MANY + "7, 7 ,-5,0,\n")
-    home.run("things")
+    load(home, "a,b,c,d,e\n" + "12,12,12,12,12\n" * MANY + "7, 7 ,-5,0,\n")
     assert loaded(home, "DISTINCT *") == [(12, 12, 12, 12, 12), (7, 7, -5, 0, None)]
 
 
@@ -313,15 +316,13 @@ def test_late_integers_keep_the_type(home: Home) -> None:
 )
 def test_late_marks_in_numbers(home: Home, early: str, last: str, options: dict[str, Any], stored: object) -> None:
     seed(home, **options)
-    put(home, "a;b\n" + f"{early};1\n" * MANY + f"{last};2\n")
-    home.run("things")
+    load(home, "a;b\n" + f"{early};1\n" * MANY + f"{last};2\n")
     assert home.rows("SELECT a FROM shop.things WHERE b = 2") == [(stored,)]
 
 
 def test_huge_field_with_a_larger_limit(home: Home) -> None:
     seed(home, max_line_size=20_000_000)
-    put(home, f"a,b\n{'x' * 10_000_000},2\n3,4\n")
-    home.run("things")
+    load(home, f"a,b\n{'x' * 10_000_000},2\n3,4\n")
     assert loaded(home, "length(a) AS n, b") == [(1, 4), (10_000_000, 2)]
 
 
@@ -330,8 +331,7 @@ def test_quoted_lines_that_look_like_rows(home: Home) -> None:
     # Large enough for DuckDB to read parts of it in parallel.
     text, count = "1,2\n3,4\n" * 40, 50_000
     seed(home)
-    put(home, "a,b\n" + "".join(f'k{number},"{text}"\n' for number in range(count)))
-    home.run("things")
+    load(home, "a,b\n" + "".join(f'k{number},"{text}"\n' for number in range(count)))
     assert home.rows("SELECT count(*), count(DISTINCT a), min(b) = max(b), min(b) FROM shop.things") == [
         (count, count, True, text)
     ]
@@ -340,8 +340,7 @@ def test_quoted_lines_that_look_like_rows(home: Home) -> None:
 def test_hash_does_not_depend_on_other_values(home: Home) -> None:
     home.seed({"name": "things", "file": "things.csv", "options": {}, "hashed_columns": ["h"]})
     values = ["10", "1.5", "1.10", "NO"]
-    put(home, "h,a\n" + "".join(f"{value},x\n" for value in values))
-    home.run("things")
+    load(home, "h,a\n" + "".join(f"{value},x\n" for value in values))
     assert {value for (value,) in loaded(home, "h")} == {hashlib.sha256(value.encode()).hexdigest() for value in values}
 
 
@@ -385,13 +384,11 @@ def test_each_file_has_its_own_delimiter_and_order_of_days(home: Home) -> None:
 
 def test_gzip_file(home: Home) -> None:
     seed(home, "things.csv.gz")
-    put(home, gzip.compress(b"a;b\n1;2\n"), "things.csv.gz")
-    home.run("things")
+    load(home, gzip.compress(b"a;b\n1;2\n"), "things.csv.gz")
     assert loaded(home) == [(1, 2)]
-    put(home, gzip.compress(b"a;b\n1;2\n3\n"), "things.csv.gz")
-    failure = home.failure("things")
-    assert "things.csv.gz" in failure
-    assert "line 3 has 1 fields" in failure
+    message = failure(home, gzip.compress(b"a;b\n1;2\n3\n"), "things.csv.gz")
+    assert "things.csv.gz" in message
+    assert "line 3 has 1 fields" in message
 
 
 def test_member_of_an_archive_is_named(home: Home) -> None:
@@ -399,6 +396,6 @@ def test_member_of_an_archive_is_named(home: Home) -> None:
     with zipfile.ZipFile(home.folder / "all.zip", "w") as archive:
         archive.writestr("one.csv", GOOD)
         archive.writestr("two.csv", "a,b\n3\n")
-    failure = home.failure("things")
-    assert "two.csv: line 2 has 1 fields" in failure
-    assert "scratch" not in failure
+    message = home.failure("things")
+    assert "two.csv: line 2 has 1 fields" in message
+    assert "scratch" not in message

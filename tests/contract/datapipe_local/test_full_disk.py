@@ -142,8 +142,7 @@ def pushed_ids(api: Api) -> list[int]:
 
 
 def error_of(api: Api, sync: str, stream: str) -> str:
-    snapshots = api.get(f"/elt_syncs/{sync}/status")["source_streams"]
-    return str(next(each["latest_sync"] for each in snapshots if each["name"] == stream)["error_message"])
+    return str(api.stream_status(sync, stream)["latest_sync"]["error_message"])
 
 
 def test_webhook_row_is_refused_with_507(service: ServiceOnDisk, api: Api) -> None:

@@ -71,16 +71,13 @@ def test_new_rows_are_appended_without_a_key(home: Home) -> None:
 def test_changed_columns_lose_no_row(home: Home) -> None:
     home.seed({"name": "people", **MERGED})
     big = 2**60 + 1
-    home.write(
+    home.load(
         "people", {"id": 1, "at": 1, "gone": "x", "i": 7, "big": big, "s": {"a": 1}, "t": "2026-01-02", "n": None}
     )
-    home.run("people")
     home.write("people", {"id": 2, "at": 2, "new": True, "i": 1.5, "big": 0.5, "s": {"b": "y"}, "t": "soon", "n": 3})
     assert home.run("people") == (1, "INCREMENTAL", "NONE")
-    home.write("people", {"id": 3, "at": 3, "i": "many", "s": "flat", "n": 3_000_000_000_000})
-    home.run("people")
-    home.write("people", {"id": 4, "at": 4, "i": [1], "s": [2], "n": 4})
-    home.run("people")
+    home.load("people", {"id": 3, "at": 3, "i": "many", "s": "flat", "n": 3_000_000_000_000})
+    home.load("people", {"id": 4, "at": 4, "i": [1], "s": [2], "n": 4})
     columns = "id, gone, i, big, s, CAST(t AS VARCHAR) AS t, n, new"
     found = home.rows(f"SELECT {columns} FROM {{{{raw.shop.people}}}}")  # noqa: S608 - fixed names of the test
     assert found == [
@@ -93,8 +90,7 @@ def test_changed_columns_lose_no_row(home: Home) -> None:
 
 def test_full_refresh_replaces_the_table(home: Home) -> None:
     home.seed({"name": "people", **MERGED})
-    home.write("people", {"id": 1, "at": 1, "x": 1}, {"id": 2, "at": 2, "x": 1})
-    home.run("people")
+    home.load("people", {"id": 1, "at": 1, "x": 1}, {"id": 2, "at": 2, "x": 1})
     home.write("people", {"id": 2, "at": 2, "y": 1})
     home.api.post("/elt_streams/people/request_full_refresh", status=204)
     assert home.run("people") == (1, "FULL", "USER")
@@ -111,8 +107,7 @@ def test_full_sync_options(home: Home) -> None:
     )
     names = ("always", "daily", "never")
     for name in names:
-        home.write(name, {"id": 1, "at": 1})
-        assert home.run(name) == (1, "FULL", "INITIAL_SYNC")
+        assert home.load(name, {"id": 1, "at": 1}) == (1, "FULL", "INITIAL_SYNC")
         home.write(name, {"id": 2, "at": 1})
     assert home.run("always") == (1, "FULL", "ALWAYS_FULL")
     assert home.run("never") == (1, "INCREMENTAL", "NONE")
@@ -131,8 +126,7 @@ def test_full_sync_options(home: Home) -> None:
 def test_changed_cursor_type_forces_full_load_unless_protected(home: Home) -> None:
     home.seed({"name": "open", **MERGED}, {"name": "closed", **MERGED, "protected_from_full_sync": True})
     for name in ("open", "closed"):
-        home.write(name, {"id": 1, "at": 10})
-        home.run(name)
+        home.load(name, {"id": 1, "at": 10})
         home.write(name, {"id": 2, "at": "9 o'clock"})
     assert home.run("open") == (1, "FULL", "SCHEMA_CHANGE")
     assert home.failure("closed").startswith(
@@ -151,8 +145,7 @@ def test_first_load_in_slices_then_incremental(home: Home) -> None:
     home.api.post("/elt_streams/people/request_run")
     url = "/elt_stream_runs?elt_stream_id=people&limit=1"
     assert home.api.until(url, lambda run: run["status"] == "COMPLETED")["rows_synced"] == 1
-    home.write("people", {"id": 4, "at": 4}, {"id": 5, "at": 5})
-    assert home.run("people") == (1, "INCREMENTAL", "NONE")
+    assert home.load("people", {"id": 4, "at": 4}, {"id": 5, "at": 5}) == (1, "INCREMENTAL", "NONE")
     assert home.rows("FROM {{raw.shop.people}}") == [(number, number) for number in range(6)]
     assert len(home.rows("FROM {{raw.shop.people_history}}")) == 6
 
@@ -193,10 +186,8 @@ def test_history_contains_every_version_of_a_row(home: Home) -> None:
     )
     versions = "SELECT * EXCLUDE (valid_from, valid_to), valid_to IS NULL AS now FROM {{raw.shop.%s_history}}"
     for name in ("people", "whole"):
-        home.write(name, {"id": 1, "n": "a", "at": 1}, {"id": 2, "n": "b", "at": 1})
-        home.run(name)
-        home.write(name, {"id": 1, "n": "a2", "at": 2})
-        home.run(name)
+        home.load(name, {"id": 1, "n": "a", "at": 1}, {"id": 2, "n": "b", "at": 1})
+        home.load(name, {"id": 1, "n": "a2", "at": 2})
         home.run(name)
     # Only a full load notices deleted rows.
     assert home.rows(versions % "people") == [(1, "a", 1, False), (1, "a2", 2, True), (2, "b", 1, True)]
@@ -211,8 +202,7 @@ def test_history_contains_every_version_of_a_row(home: Home) -> None:
         home.api.post("/elt_streams/people/request_full_refresh", {"reset_history_table": reset}, status=204)
         assert home.run("people")[1:] == ("FULL", "USER")
         assert len(home.rows("FROM {{raw.shop.people_history}}")) == expected
-    home.write("people", {"id": 1, "n": "a3", "at": 3, "new": {"x": 1}})
-    home.run("people")
+    home.load("people", {"id": 1, "n": "a3", "at": 3, "new": {"x": 1}})
     assert home.rows("SELECT n, CAST(new AS VARCHAR) AS new FROM {{raw.shop.people_history}}") == [
         ("a2", None),
         ("a3", "{'x': 1}"),
@@ -221,8 +211,7 @@ def test_history_contains_every_version_of_a_row(home: Home) -> None:
 
 def test_hidden_columns_are_hidden_in_old_rows_and_history(home: Home) -> None:
     home.seed({"name": "people", **MERGED, "enabled_history_table": True})
-    home.write("people", {"id": 1, "at": 1, "a": "x", "b": "y"})
-    home.run("people")
+    home.load("people", {"id": 1, "at": 1, "a": "x", "b": "y"})
     home.change(name="people", hashed_columns=["a"], excluded_columns=["b"], enabled_history_table=True)
     assert home.run("people") == (1, "FULL", "SCHEMA_CHANGE")
     assert home.run("people") == (0, "INCREMENTAL", "NONE")
@@ -238,8 +227,7 @@ def test_hidden_columns_are_hidden_in_old_rows_and_history(home: Home) -> None:
 def test_lists_of_records_are_substreams(home: Home) -> None:
     home.seed({"name": "orders", **MERGED})
     items = [{"sku": "a", "n": 1}, {"sku": "b", "n": 2}]
-    home.write("orders", {"id": 1, "at": 1, "items": items, "tags": ["t"]}, {"id": 2, "at": 1, "items": []})
-    home.run("orders")
+    home.load("orders", {"id": 1, "at": 1, "items": items, "tags": ["t"]}, {"id": 2, "at": 1, "items": []})
     assert home.rows("FROM {{raw.shop.orders__items}}") == [(1, "a", 1), (1, "b", 2)]
     assert home.offers()["orders"]["sub_streams"] == ["items"]
     home.change(name="orders", excluded_substreams=["items"])
@@ -252,16 +240,14 @@ def test_lists_of_records_are_substreams(home: Home) -> None:
 def test_substreams_of_streams_with_similar_names(home: Home) -> None:
     home.seed({"name": "orders"}, {"name": "orders__old"})
     for name, sku in (("orders__old", "a"), ("orders", "b")):
-        home.write(name, {"id": 1, "items": [{"sku": sku}]})
-        home.run(name)
+        home.load(name, {"id": 1, "items": [{"sku": sku}]})
     assert home.rows("FROM {{raw.shop.orders__old__items}}") == [("a",)]
     assert home.rows("FROM {{raw.shop.orders__items}}") == [("b",)]
 
 
 def test_invalid_options_are_refused(home: Home) -> None:
     home.seed({"name": "people", **MERGED}, {"name": "people_history"})
-    home.write("people", {"id": 1, "at": 1, "tags": ["t"]})
-    home.run("people")
+    home.load("people", {"id": 1, "at": 1, "tags": ["t"]})
     for option, value, message in (
         ("hashed_columns", ["at"], "'at' is the incremental pointer"),
         ("excluded_columns", ["AT"], "'at' is the incremental pointer"),
@@ -275,8 +261,7 @@ def test_invalid_options_are_refused(home: Home) -> None:
 
 def test_tables_of_streams_cannot_be_replaced(home: Home) -> None:
     home.seed(*({"name": name, "enabled_history_table": True} for name in ("orders", "early")))
-    home.write("orders", {"id": 1, "items": [{"sku": "a"}]})
-    home.run("orders")
+    home.load("orders", {"id": 1, "items": [{"sku": "a"}]})
     transform = {"folder_path": "shop", "sql_template": "SELECT 1 AS x", "publish": True}
     for keeps_history in (True, False):
         home.change(name="orders", enabled_history_table=keeps_history)
@@ -319,10 +304,8 @@ def test_loads_keep_transforms_with_similar_names(home: Home) -> None:
 def test_load_killed_before_its_end_is_not_repeated(home: Home) -> None:
     home.seed({"name": "events", **POINTER}, {"name": "whole"})
     for name in ("events", "whole"):
-        home.write(name, {"at": 1})
-        home.run(name)
-        home.write(name, {"at": 1}, {"at": 2}, {"at": 2})
-        home.run(name)
+        home.load(name, {"at": 1})
+        home.load(name, {"at": 1}, {"at": 2}, {"at": 2})
     with changed_state(home.service) as state:
         # The state of a process that is killed after the commit of the rows and before that of the run.
         newest = "SELECT max(seq) FROM elt_stream_runs GROUP BY elt_stream_id"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.contract.datapipe_local.elt_home import Home
@@ -17,6 +19,13 @@ GOOD = b'{"id": 1, "text": "a"}\n'
 @pytest.fixture(autouse=True)
 def seeded(home: Home) -> None:
     home.seed({"name": "things"})
+
+
+def load(home: Home, content: bytes) -> list[tuple[Any, ...]]:
+    """Replace the file, run the stream, and return the rows of the table."""
+    put(home, content)
+    home.run("things")
+    return home.rows("SELECT * FROM shop.things")
 
 
 def put(home: Home, content: bytes) -> None:
@@ -58,8 +67,7 @@ MALFORMED = {
 @pytest.mark.parametrize("case", MALFORMED)
 def test_reason_for_a_malformed_line(home: Home, case: str) -> None:
     line, reason = MALFORMED[case]
-    put(home, GOOD)
-    home.run("things")
+    load(home, GOOD)
     put(home, GOOD * 2 + line + b"\n" + GOOD)
     failure = home.failure("things")
     assert "Line 3 " in failure
@@ -82,22 +90,17 @@ def test_reason_for_a_malformed_file(home: Home, content: bytes, reason: str) ->
 
 
 def test_blank_lines_are_ignored(home: Home) -> None:
-    put(home, b"\n" + GOOD.replace(b"\n", b"\r\n") + b"  \n\n" + GOOD.strip())
-    home.run("things")
-    assert home.rows("SELECT * FROM shop.things") == [(1, "a"), (1, "a")]
+    assert load(home, b"\n" + GOOD.replace(b"\n", b"\r\n") + b"  \n\n" + GOOD.strip()) == [(1, "a"), (1, "a")]
 
 
 def test_null_and_absent_fields_are_null(home: Home) -> None:
     # With a text that looks like a trailing comma.
-    put(home, b'{"id": 1, "text": null}\n{"id": 2}\n{}\n{"text": "a, }NaN,]"}\n')
-    home.run("things")
-    assert home.rows("SELECT * FROM shop.things") == [(1, None), (2, None), (None, "a, }NaN,]"), (None, None)]
+    found = load(home, b'{"id": 1, "text": null}\n{"id": 2}\n{}\n{"text": "a, }NaN,]"}\n')
+    assert found == [(1, None), (2, None), (None, "a, }NaN,]"), (None, None)]
 
 
 def test_incremental_load_takes_larger_integers(home: Home) -> None:
     home.seed({"name": "things", **MERGED})
-    home.write("things", {"id": 1, "x": 3})
-    home.run("things")
-    home.write("things", {"id": 1, "x": 3}, {"id": 2, "x": 10**30 + 1})
-    home.run("things")
+    home.load("things", {"id": 1, "x": 3})
+    home.load("things", {"id": 1, "x": 3}, {"id": 2, "x": 10**30 + 1})
     assert home.rows("SELECT CAST(x AS VARCHAR) AS x FROM shop.things") == [(str(10**30 + 1),), ("3",)]

@@ -18,7 +18,6 @@ from datapipe_local.common.errors import SetupError
 from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
 from datapipe_local.testing.process import ServiceError, ServiceProcess
-from tests.contract.datapipe_local import controlled
 from tests.contract.datapipe_local.test_cli import failure
 from tests.support.process_table import alive
 from tests.support.processes import wait_for
@@ -274,12 +273,6 @@ def test_plugin_imports_nothing() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - the program of this project
     own = ("datapipe_local", "datapipe_local.testing", "datapipe_local.testing.plugin")
     assert json.loads(done.stdout) == sorted(own)
-
-
-@pytest.fixture
-def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
-    datapipe_local.seed(controlled.seed(data))
-    return datapipe_local
 
 
 def request_run(service: DatapipeLocal, path: str) -> None:

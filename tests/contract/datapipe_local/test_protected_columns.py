@@ -83,11 +83,9 @@ def test_first_load_without_the_column(
 @pytest.mark.parametrize("options", [{}, {"incremental_pointer_id": "id"}], ids=["full", "append"])
 def test_json_lines_without_the_column(home: Home, protection: Json, options: Json) -> None:
     home.seed({"name": "people", **protection, **options})
-    home.write("people", {"id": 1, "email": SECRET})
-    home.run("people")
+    home.load("people", {"id": 1, "email": SECRET})
     before = table(home)
-    home.write("people", {"id": 2, "mail": SECRET})
-    assert MISSING in home.failure("people")
+    assert MISSING in home.failure("people", {"id": 2, "mail": SECRET})
     assert table(home) == before
 
 
@@ -95,8 +93,7 @@ def test_json_lines_without_the_column(home: Home, protection: Json, options: Js
 def test_column_that_some_rows_lack(home: Home, protection: Json) -> None:
     home.seed({"name": "people", **protection})
     # More rows than the reader samples for columns.
-    home.write("people", *[{"id": 1}] * 21_000, {"id": 2, "Email": SECRET})
-    assert home.run("people")[0] == 21_001
+    assert home.load("people", *[{"id": 1}] * 21_000, {"id": 2, "Email": SECRET})[0] == 21_001
     assert SECRET not in str(home.rows("FROM {{raw.shop.people}} WHERE id = 2"))
 
 
@@ -200,10 +197,8 @@ def test_name_of_a_nested_field(home: Home, field: str) -> None:
 
 def test_excluded_substream_can_be_missing(home: Home) -> None:
     home.seed({"name": "people", "excluded_substreams": ["items"]})
-    home.write("people", {"id": 1})
-    assert home.run("people")[0] == 1
-    home.write("people", {"id": 1, "items": [{"n": 1}]})
-    home.run("people")
+    assert home.load("people", {"id": 1})[0] == 1
+    home.load("people", {"id": 1, "items": [{"n": 1}]})
     assert table(home) == [(1,)]
 
 

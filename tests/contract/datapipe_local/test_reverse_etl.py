@@ -161,8 +161,7 @@ def test_only_new_changed_and_retried_records_are_sent(home: Home, partner: Part
     assert partner.records == []
     assert home.failures(sync_id) == {"2": "no Bobs"}
 
-    home.load({1: "Ada L.", 2: "Bob", 3: "Cyd", 4: "Dan"})
-    assert home.run(sync_id) == (4, 4, 2, 2, 0)
+    assert home.run(sync_id, {1: "Ada L.", 2: "Bob", 3: "Cyd", 4: "Dan"}) == (4, 4, 2, 2, 0)
     assert sorted(record["person_id"] for record in partner.records) == [1, 4]
 
     # A retry removes the failure. The next run sends the record. IDs without a failure change nothing.
@@ -184,10 +183,8 @@ def test_only_new_changed_and_retried_records_are_sent(home: Home, partner: Part
 
     # A correction in the source resolves the failure.
     partner.rule = lambda record: (400, {"error": "too short"}) if len(record["full_name"]) < 3 else (200, {})
-    home.load({1: "Al"})
-    assert home.run(sync_id) == (1, 1, 1, 0, 1)
-    home.load({1: "Ali"})
-    assert home.run(sync_id) == (1, 1, 1, 1, 0)
+    assert home.run(sync_id, {1: "Al"}) == (1, 1, 1, 0, 1)
+    assert home.run(sync_id, {1: "Ali"}) == (1, 1, 1, 1, 0)
     assert home.failures(sync_id) == {}
 
 
@@ -219,24 +216,18 @@ def test_rows_with_equal_or_null_keys(home: Home) -> None:
 def test_without_a_key_each_row_is_a_record(home: Home) -> None:
     mappings = [{name: value for name, value in one.items() if name != "primary_key"} for one in PEOPLE]
     sync_id = home.create(mode="insert", mappings=mappings, object_type_id="inserts")
-    home.load({1: "Ada", 2: "Bob"})
-    assert home.run(sync_id) == (2, 2, 2, 2, 0)
-    home.load({1: "Ada", 2: "Bobby"})
-    assert home.run(sync_id) == (2, 2, 1, 1, 0)
+    assert home.run(sync_id, {1: "Ada", 2: "Bob"}) == (2, 2, 2, 2, 0)
+    assert home.run(sync_id, {1: "Ada", 2: "Bobby"}) == (2, 2, 1, 1, 0)
 
 
 def test_column_that_the_source_lacks_fails_the_run(home: Home) -> None:
-    run = home.api.run_reverse("misspelt")
-    assert run.status == "FAILED"
-    assert run.error == (
-        "models.narrow has no column 'nam' (did you mean 'name'?): it has id, name. Correct the mapping."
-    )
+    error = "models.narrow has no column 'nam' (did you mean 'name'?): it has id, name. Correct the mapping."
+    assert home.failure("misspelt") == error
     # The transform itself cannot be read any more.
     sync_id = home.create(source_id="narrow", object_type_id="narrow")
     home.write("id,nom\n1,Ada\n")
-    run = home.api.run_reverse(sync_id)
-    assert run.status == "FAILED"
-    assert str(run.error).startswith("The source, the transform 'narrow', cannot be read: Binder Error: ")
+    error = "The source, the transform 'narrow', cannot be read: Binder Error: "
+    assert home.failure(sync_id).startswith(error)
     home.api.refused("GET", "/transforms/narrow/schema", 400)
 
 

@@ -82,8 +82,7 @@ def test_mirror_to_a_table(home: Home, folder: Path) -> None:
     assert "CHECK constraint failed" in reason
     # Only changed records are sent. A refused record is sent again after it changes.
     assert home.run(sync)[2:] == (0, 0, 0)
-    home.load({2: "Eve", 3: "Cyd"})
-    assert home.run(sync)[2:] == (2, 2, 0)
+    assert home.run(sync, {2: "Eve", 3: "Cyd"})[2:] == (2, 2, 0)
     assert execute(folder, "SELECT * FROM people") == [(2, "Eve"), (3, "Cyd")]
     assert home.failures(sync) == {}
 
@@ -117,9 +116,7 @@ def test_tables_are_object_types_with_their_columns(home: Home) -> None:
 def test_missing_table_fails_the_run(home: Home) -> None:
     home.load({1: "Ada"})
     sync = home.create(destination_connection_id="shop_db", object_type_id="nobody")
-    run = home.api.run_reverse(sync)
-    assert run.status == "FAILED"
-    assert "has no table nobody: create it there" in str(run.error)
+    assert "has no table nobody: create it there" in home.failure(sync)
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
@@ -156,8 +153,7 @@ def test_batches_with_refused_records(home: Home, partner: Partner) -> None:
     sent: list[Any] = partner.records
     assert [[one["id"] for one in batch] for batch in sent] == [[1, 2], [3, 4], [5]]
     partner.reset()
-    home.load({1: "Ada", 2: "Bo", 3: "Cyd", 4: "Dan", 5: "Eva"})
-    assert home.run(sync)[2:] == (2, 2, 0)
+    assert home.run(sync, {1: "Ada", 2: "Bo", 3: "Cyd", 4: "Dan", 5: "Eva"})[2:] == (2, 2, 0)
     again: list[Any] = partner.records
     assert again == [[{"id": 2, "name": "Bo"}, {"id": 5, "name": "Eva"}]]
 
@@ -185,8 +181,7 @@ def numbers(run: Json) -> tuple[Any, ...]:
 
 def test_killed_mirror_writes_and_counts_each_record_once(home: Home, controlled: LocalService) -> None:
     sync_id = home.create(mode="mirror")
-    home.load({n: f"P{n}" for n in range(NUMBER)})
-    assert home.run(sync_id) == (NUMBER, NUMBER, NUMBER, NUMBER, 0)
+    assert home.run(sync_id, {n: f"P{n}" for n in range(NUMBER)}) == (NUMBER, NUMBER, NUMBER, NUMBER, 0)
     # Half of the records are deleted, as many are new, and a few change.
     half = NUMBER // 2
     home.load({n: "changed" if n % 100 == 0 else f"P{n}" for n in range(half, NUMBER + half)})
@@ -211,8 +206,7 @@ def test_kill_repeats_at_most_one_request(
     home: Home, controlled: LocalService, endpoint: Collection, method: str
 ) -> None:
     sync_id = home.create(mode="mirror", destination_connection_id="collection", object_type_id=method.lower())
-    home.load({n: f"P{n}" for n in range(20)})
-    assert home.run(sync_id) == (20, 20, 20, 20, 0)
+    assert home.run(sync_id, {n: f"P{n}" for n in range(20)}) == (20, 20, 20, 20, 0)
     endpoint.calls.clear()
     home.load({n: f"P{n}" for n in range(10, 30)})
     with endpoint.held(lambda: [called for called, _ in endpoint.calls].count(method) == 5) as enough:
@@ -273,14 +267,13 @@ def test_retry_reuses_idempotency_key_only_for_unchanged_record(
     home: Home, controlled: LocalService, careful: Partner
 ) -> None:
     sync_id = home.create(destination_connection_id="careful", object_type_id="again")
-    home.load({1: "Ada"})
-    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert home.run(sync_id, {1: "Ada"})[2:] == (1, 1, 0)
 
     def fail(name: str) -> str:
         """Fail a run after the endpoint executed its request, and return the idempotency key."""
         home.load({1: name})
         careful.breaks = True
-        assert home.api.run_reverse(sync_id).status == "FAILED"
+        home.failure(sync_id)
         careful.breaks = False
         assert len(set(careful.keys[-5:])) == 1
         return str(careful.keys[-1])
@@ -291,8 +284,7 @@ def test_retry_reuses_idempotency_key_only_for_unchanged_record(
     assert [one["name"] for one in careful.records] == ["Ada", "Bob"]
     # A changed record has a new key, also if it has the value of the last success.
     key = fail("Cyd")
-    home.load({1: "Bob"})
-    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert home.run(sync_id, {1: "Bob"})[2:] == (1, 1, 0)
     assert careful.keys[-1] != key
     assert [one["name"] for one in careful.records] == ["Ada", "Bob", "Cyd", "Bob"]
     # So has the same record with another operation.
@@ -312,7 +304,7 @@ def test_failed_insert_is_repeated_unchanged(
     sync_id = home.create(mode="insert", **target)
     home.load({1: "Ada", 2: "Bob"})
     careful.breaks, careful.loses = is_executed, not is_executed
-    assert home.api.run_reverse(sync_id).status == "FAILED"
+    home.failure(sync_id)
     careful.breaks = careful.loses = False
     key = careful.keys[-1]
     home.load({1: "changed", 3: "Cyd"})
@@ -329,14 +321,12 @@ def test_record_that_returns_after_a_failed_delete_is_sent_again(
     home: Home, controlled: LocalService, endpoint: Collection
 ) -> None:
     sync_id = home.create(mode="mirror", destination_connection_id="collection", object_type_id="back")
-    home.load({1: "Ada", 2: "Bob"})
-    assert home.run(sync_id)[2:] == (2, 2, 0)
+    assert home.run(sync_id, {1: "Ada", 2: "Bob"})[2:] == (2, 2, 0)
     home.load({1: "Ada"})
     # It deletes the object, and responds with an error.
     del endpoint.objects["2"]
     endpoint.refuses = lambda method, key: 500
-    assert home.api.run_reverse(sync_id).status == "FAILED"
+    home.failure(sync_id)
     endpoint.refuses = lambda method, key: 0
-    home.load({1: "Ada", 2: "Bob"})
-    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert home.run(sync_id, {1: "Ada", 2: "Bob"})[2:] == (1, 1, 0)
     assert sorted(endpoint.objects) == ["1", "2"]

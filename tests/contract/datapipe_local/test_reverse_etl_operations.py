@@ -81,8 +81,7 @@ def test_operation(home: Home, start: Start, mode: str) -> None:
     # An insert expects that the object 2 is new.
     sync_id, objects = start(mode, BEFORE[1:] if mode == "insert" else BEFORE)
     for people, counts, expected in STEPS[mode]:
-        home.load(people)
-        assert home.run(sync_id) == counts
+        assert home.run(sync_id, people) == counts
         found = objects()
         assert {one["id"]: one["name"] for one in found} == expected
         assert len(found) == len(expected)
@@ -99,8 +98,7 @@ def test_refused_deletion_is_a_failed_record(home: Home, endpoint: Collection) -
     endpoint.refuses = lambda method, key: 422 if key == "3" or method == "DELETE" else 0
     assert home.run(sync_id) == (3, 3, 3, 2, 1)
     assert home.failures(sync_id) == {"3": "refused with 422"}
-    home.load({1: "Ada"})
-    assert home.run(sync_id) == (1, 1, 1, 0, 1)
+    assert home.run(sync_id, {1: "Ada"}) == (1, 1, 1, 0, 1)
     assert home.failures(sync_id) == {
         "2": "The source no longer has the record, and it could not be deleted: refused with 422",
     }
@@ -118,15 +116,12 @@ def test_mirror_deletes_a_record_whose_update_was_refused(home: Home, endpoint: 
     sync_id = home.create(mode="mirror", destination_connection_id="endpoint")
     assert home.run(sync_id) == (2, 2, 2, 2, 0)
     endpoint.refuses = lambda method, key: 422 if method == "POST" else 0
-    home.load({1: "Ada", 2: "Bobby"})
-    assert home.run(sync_id) == (2, 2, 1, 0, 1)
-    home.load({1: "Ada"})
-    assert home.run(sync_id) == (1, 1, 1, 1, 0)
+    assert home.run(sync_id, {1: "Ada", 2: "Bobby"}) == (2, 2, 1, 0, 1)
+    assert home.run(sync_id, {1: "Ada"}) == (1, 1, 1, 1, 0)
     assert list(endpoint.objects) == ["1"]
     # A record that the destination lacks already counts as deleted.
     endpoint.reset()
-    home.load({2: "Bob"})
-    assert home.run(sync_id) == (1, 1, 2, 2, 0)
+    assert home.run(sync_id, {2: "Bob"}) == (1, 1, 2, 2, 0)
     assert list(endpoint.objects) == ["2"]
 
 
@@ -185,8 +180,7 @@ def test_new_object_type_receives_all_records(home: Home) -> None:
     assert home.lines("moved.jsonl")[0] == {"id": 1, "name": "Ada", "title": "Ada"}
     # Another target: the records of the first one stay there.
     home.update(sync_id, object_type_id="moved_on", mode="mirror")
-    home.load({1: "Ada"})
-    assert home.run(sync_id) == (1, 1, 1, 1, 0)
+    assert home.run(sync_id, {1: "Ada"}) == (1, 1, 1, 1, 0)
     assert len(home.lines("moved.jsonl")) == 2
     assert home.lines("moved_on.jsonl") == [{"id": 1, "name": "Ada"}]
 

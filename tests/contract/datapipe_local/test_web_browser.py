@@ -125,6 +125,13 @@ def go(browser: Chrome, service: LocalService, path: str = "/") -> None:
     until(browser, lambda: found(browser, "#main h1") and not found(browser, ".loading"))
 
 
+def rows_of(browser: Chrome, service: LocalService, path: str, caption: str) -> list[list[str]]:
+    """Open a page, and return the rows of a table as soon as it has some."""
+    go(browser, service, path)
+    rows: list[list[str]] = until(browser, lambda: table(browser, caption))
+    return rows
+
+
 @pytest.mark.slow
 def test_key_is_requested_and_kept_in_the_tab(browser: Chrome, service: LocalService) -> None:
     browser.get(f"{service.base_url}/#/streams")
@@ -372,8 +379,7 @@ def test_axis_of_long_runs(browser: Chrome, service: LocalService, api: Api, fin
 
 def test_long_names_do_not_wrap_short_ones(browser: Chrome, service: LocalService) -> None:
     service.faults([{"path": "/connections", "rewrite": {"label": "long" * 60}, "times": "always"}])
-    go(browser, service, "/connections")
-    until(browser, lambda: table(browser, "Connections"))
+    rows_of(browser, service, "/connections", "Connections")
     lines = "return [...document.querySelectorAll('code.whole')].map((one) => one.getClientRects().length)"
     assert browser.execute_script(lines) == [1, 1]
 
@@ -434,8 +440,7 @@ def test_hostile_names_are_text(browser: Chrome, service: LocalService) -> None:
     name = [{"path": path, "rewrite": {"name": HOSTILE}, "times": "always"} for path in ("/elt_streams", "/transforms")]
     service.faults(name)
     for path, caption in (("/streams", "Streams"), ("/transforms", "Transforms"), ("/connections", "Connections")):
-        go(browser, service, path)
-        rows = until(browser, lambda: table(browser, caption))  # noqa: B023 - called within the iteration
+        rows = rows_of(browser, service, path, caption)
         assert HOSTILE in [row[0] for row in rows]
         assert [one.get_attribute("class") for one in found(browser, "img")] == ["mark"]
         assert browser.execute_script("return window.hacked") is None
@@ -449,8 +454,7 @@ def test_hostile_names_are_text(browser: Chrome, service: LocalService) -> None:
 @pytest.mark.slow
 def test_malformed_responses_are_tolerated(browser: Chrome, service: LocalService) -> None:
     service.faults([{"path": "/connections", "malformed": "other", "skip": 0}])
-    go(browser, service, "/connections")
-    until(browser, lambda: table(browser, "Connections"))
+    rows_of(browser, service, "/connections", "Connections")
     service.faults([{"path": "/elt_streams", "rewrite": {"name": None, "id": None, "elt_sync_id": 7}}])
     go(browser, service, "/streams")
     until(browser, lambda: "orders" in [row[0] for row in table(browser, "Streams")])
@@ -460,8 +464,7 @@ def test_malformed_responses_are_tolerated(browser: Chrome, service: LocalServic
 @pytest.mark.slow
 def test_unreachable_service(browser: Chrome, running: LocalService) -> None:
     running.reset()
-    go(browser, running, "/streams")
-    until(browser, lambda: table(browser, "Streams"))
+    rows_of(browser, running, "/streams", "Streams")
     running.stop()
     press(browser, "Run orders now")
     until(browser, lambda: texts(browser, "[role=alert] .banner"))
@@ -497,11 +500,9 @@ def test_the_journal(browser: Chrome, service: LocalService, api: Api) -> None:
     service.faults([{"path": "/elt_streams/*/request_run", "status": 503}])
     assert api.client.post("/elt_streams/orders/request_run").status_code == 503
     api.run_stream("people")
-    go(browser, service, "/journal")
-    until(browser, lambda: table(browser, "Runs"))
+    rows_of(browser, service, "/journal", "Runs")
     assert [row[:3] for row in table(browser, "Runs")] == [["people", "elt stream", "Completed"]]
-    go(browser, service, "/journal?kind=requests")
-    rows = until(browser, lambda: table(browser, "Requests"))
+    rows = rows_of(browser, service, "/journal?kind=requests", "Requests")
     assert [row[:3] for row in rows] == [
         ["POST /elt_streams/people/request_run", "200", "Yes"],
         ["POST /elt_streams/orders/request_run", "503", "No"],
@@ -520,8 +521,7 @@ def test_unknown_pages(browser: Chrome, service: LocalService) -> None:
 
 
 def test_keyboard_navigation(browser: Chrome, service: LocalService) -> None:
-    go(browser, service, "/streams")
-    until(browser, lambda: table(browser, "Streams"))
+    rows_of(browser, service, "/streams", "Streams")
     browser.switch_to.active_element.send_keys(Keys.TAB)
     skip = browser.switch_to.active_element
     assert skip.text == "Skip to the content"

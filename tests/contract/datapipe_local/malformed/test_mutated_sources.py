@@ -28,7 +28,7 @@ _DETECTED = "detected"
 class Sheets(Home):
     """Streams of a service, one for each delimiter, one that detects it, and one of JSON Lines."""
 
-    def load(self, stream: str, content: bytes) -> tuple[str, str]:
+    def load_file(self, stream: str, content: bytes) -> tuple[str, str]:
         """Replace the file of a stream and run it. Return the status and the error message."""
         (self.folder / file_of(stream)).write_bytes(content)
         status = str(self.api.run_stream(stream).status)
@@ -37,7 +37,7 @@ class Sheets(Home):
     def load_valid(self, stream: str, content: bytes) -> tuple[str, str]:
         """Load a valid file, also if the previous file had other columns."""
         self.api.post(f"/elt_streams/{stream}/request_full_refresh", status=204)
-        return self.load(stream, content)
+        return self.load_file(stream, content)
 
     def table(self, stream: str) -> Loaded | None:
         """Return the table of a stream. None if it has no rows, and so no types."""
@@ -124,7 +124,7 @@ def check_load(sheets: Sheets, stream: str, changed: bytes, tables: Sequence[Tab
     :param tables: None for any table.
     """
     before = sheets.table(stream)
-    status, message = sheets.load(stream, changed)
+    status, message = sheets.load_file(stream, changed)
     if status == "COMPLETED":
         if tables is not None:
             assert tables, f"it must fail: {changed!r} has become {sheets.table(stream)}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from datapipe_local.testing import DatapipeLocal
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, Json
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.controlled import seed
 from tests.contract.datapipe_local.elt_home import Home
@@ -45,6 +46,13 @@ def controlled(request: pytest.FixtureRequest, data: Path) -> Iterator[LocalServ
         # Injected faults cause no traceback.
         for unwanted in ("Traceback", service.api_key, *getattr(request.module, "SECRETS", ())):
             assert unwanted not in service.log
+
+
+@pytest.fixture(scope="module")
+def document(controlled: LocalService) -> Json:
+    """Return the OpenAPI document, which is public."""
+    document: Json = httpx.get(f"{controlled.base_url}/openapi.json", trust_env=False).raise_for_status().json()
+    return document
 
 
 @pytest.fixture

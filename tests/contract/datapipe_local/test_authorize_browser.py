@@ -11,10 +11,10 @@ import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from tests.contract.datapipe_local.api import Api
-from tests.contract.datapipe_local.browser import Landing, chromium
+from tests.contract.datapipe_local.browser import Landing, chromium, found, logged, press, until
 from tests.support.local_service import LocalService
 
 ROW = 'Orders of <b>the shop</b> & "more"'
@@ -32,8 +32,7 @@ def browser() -> Iterator[Chrome]:
     with chromium() as driver:
         yield driver
         # No violation of the content security policy.
-        entries: list[dict[str, Any]] = driver.get_log("browser")  # type: ignore[no-untyped-call]  # selenium is untyped
-        assert [entry for entry in entries if "Content Security" in entry["message"]] == []
+        assert [entry for entry in logged(driver, "browser") if "Content Security" in entry["message"]] == []
 
 
 @pytest.fixture
@@ -50,21 +49,13 @@ def bridge(api: Api, landing: Landing, integration_id: str, **more: str) -> dict
 
 def field(browser: Chrome, label: str) -> Any:
     """Return the visible form field with a label."""
-    found = [
-        browser.find_element(By.ID, one.get_attribute("for") or "")
-        for one in browser.find_elements(By.TAG_NAME, "label")
-        if one.is_displayed() and one.text.removesuffix(" (optional)") == label
-    ]
-    return found[0]
-
-
-def press(browser: Chrome, name: str) -> None:
-    (button,) = (one for one in browser.find_elements(By.TAG_NAME, "button") if one.is_displayed() and one.text == name)
-    button.click()
+    labels = [one for one in found(browser, "label") if one.is_displayed()]
+    first = next(one for one in labels if one.text.removesuffix(" (optional)") == label)
+    return browser.find_element(By.ID, first.get_attribute("for") or "")
 
 
 def wait(browser: Chrome, title: str) -> None:
-    WebDriverWait(browser, 15).until(lambda driver: driver.title == title)
+    until(browser, lambda: browser.title == title)
 
 
 def answer(landing: Landing) -> dict[str, list[str]]:
@@ -78,10 +69,8 @@ def test_a_webhook_is_connected(api: Api, browser: Chrome, landing: Landing) -> 
     assert browser.title == "Connect Webhook · datapipe-local"
     assert ROW in browser.find_element(By.TAG_NAME, "dl").text
     # Only the fields of the chosen kind are visible.
-    assert [one.text for one in browser.find_elements(By.TAG_NAME, "label") if one.is_displayed()][:2] == [
-        "Kind of authentication",
-        "Name",
-    ]
+    labels = [one.text for one in found(browser, "label") if one.is_displayed()]
+    assert labels[:2] == ["Kind of authentication", "Name"]
     Select(field(browser, "Kind of authentication")).select_by_visible_text("HMAC SHA-256")
     field(browser, "Header").send_keys("Bad header")
     field(browser, "Secret").send_keys("s3cret")

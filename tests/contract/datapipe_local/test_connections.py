@@ -98,11 +98,9 @@ def test_a_connection_is_deleted(api: Api) -> None:
 
 
 def test_a_connection_in_use_is_not_deleted(api: Api) -> None:
-    refusal = api.refused("DELETE", "/connections/jsonl", 400)
-    assert refusal["error_code"] == "connection_in_use"
-    assert "the reverse ETL sync 'export'" in refusal["message"]
-    refusal = api.refused("DELETE", "/connections/files", 400)
-    assert "the ELT sync 'shop0', " in refusal["message"]
+    message = "the reverse ETL sync 'export'"
+    api.refused("DELETE", "/connections/jsonl", 400, code="connection_in_use", message=message)
+    refusal = api.refused("DELETE", "/connections/files", 400, message="the ELT sync 'shop0', ")
     assert refusal["message"].count("shop") == 5
     assert "and 2 more" in refusal["message"]
     assert len(api.all_pages("/connections")) == len(SETTINGS)
@@ -172,9 +170,9 @@ def test_redirect_uris_that_are_refused(api: Api) -> None:
         *("https://bücher.example/", "javascript:alert(1)", "data:text/html,x", "ftp://localhost/"),
         *(f"{host}/{'a' * 3_000}", "x" * 10_000),
     ):
-        refusal = api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"redirect_uri": uri})
+        body = BRIDGE | {"redirect_uri": uri}
+        refusal = api.refused("POST", "/connection_bridges", 400, code="invalid_redirect_uri", json=body)
         assert refusal["message"].startswith("redirect_uri: "), uri
-        assert refusal["error_code"] == "invalid_redirect_uri"
     assert api.get("/connection_bridges")["data"] == []
 
 
@@ -206,9 +204,3 @@ def test_lone_surrogates_are_refused(api: Api) -> None:
         refusal = api.client.post("/connection_bridges", content=content, headers={"content-type": "application/json"})
         assert refusal.status_code in (400, 404), field
     assert api.get("/connection_bridges")["data"] == []
-
-
-def test_bridges_need_the_key(controlled: LocalService) -> None:
-    for method in ("GET", "POST"):
-        refusal = httpx.request(method, f"{controlled.base_url}/connection_bridges", headers={"x-api-key": "wrong"})
-        assert refusal.status_code == 401

@@ -15,6 +15,7 @@ import pytest
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import ANY_STREAM, ORDERS, journalled, seed
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -96,10 +97,7 @@ def test_a_delay_beyond_the_timeout_of_the_client(service: LocalService, api: Ap
     # The service executes the request, though the client has gone.
     assert len(service.journal_runs("orders")) == (when == "after")
     assert len(journalled(service, "orders", 1)) == 1
-    deadline = time.monotonic() + 5
-    while last_request(service)["service_status"] is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for("the status", lambda: last_request(service)["service_status"] is not None, limit=5, interval=0.01)
     assert last_request(service)["status"] is None
 
 

@@ -15,6 +15,7 @@ from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
 from tests.contract.datapipe_local.warehouses import rows_in, tables_in
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 
 ROWS, SLICE = 230_000, 50_000
 SIZES = [SLICE] * 4 + [ROWS - 4 * SLICE]
@@ -42,13 +43,12 @@ def runs_of(api: Api, stream: str = "big") -> list[dict[str, Any]]:
 
 def wait_for_the_whole(api: Api, earlier: int = 0) -> list[dict[str, Any]]:
     """Wait until a load is over, and return its runs without the runs of earlier loads."""
-    deadline = time.monotonic() + 30
-    while True:
-        runs = runs_of(api)[earlier:]
-        if runs and runs[-1].get("status") in {"COMPLETED", "FAILED"}:
-            return runs
-        assert time.monotonic() < deadline, runs
-        time.sleep(0.01)
+
+    def is_over() -> bool:
+        return any(run.get("status") in {"COMPLETED", "FAILED"} for run in runs_of(api)[earlier:])
+
+    wait_for("the end of the load", is_over, limit=30, interval=0.01)
+    return runs_of(api)[earlier:]
 
 
 def check_whole(runs: list[dict[str, Any]]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import resource
-import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pytest
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.support.full_disk import Disk, ServiceOnDisk, disk
-from tests.support.processes import ProgramError
+from tests.support.processes import ProgramError, wait_for
 
 MEGABYTE = 1 << 20
 NO_ROOM = "No space left on device"
@@ -100,11 +100,7 @@ def service(running: ServiceOnDisk) -> Iterator[ServiceOnDisk]:
     running.disk.clear()
 
 
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+eventually = partial(wait_for, "the condition", limit=30, interval=0.02)
 
 
 def writes_succeed(service: ServiceOnDisk) -> bool:

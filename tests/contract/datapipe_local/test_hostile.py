@@ -19,20 +19,9 @@ Json = dict[str, Any]
 
 #: Unknown IDs that try to reach other paths.
 TRICKS = [
-    *(
-        "nope",
-        "..",
-        ".",
-        "%2e%2e",
-        "..%2f..%2fetc%2fpasswd",
-        "..%5c..",
-        "a%2Fb",
-        "%00",
-        "a%00b",
-        "%FF%FE",
-        "%0d%0aX:%20y",
-    ),
-    *("*", "'; DROP TABLE elt_syncs; --", "{{7*7}}", "❤", "%F0%9F%98%80", "a" * 10_000, "%41" * 3_000, "-1", "9" * 400),
+    *("nope", "..", ".", "%2e%2e", "..%2f..%2fetc%2fpasswd", "..%5c..", "a%2Fb", "%00", "a%00b", "%FF%FE"),
+    *("%0d%0aX:%20y", "*", "'; DROP TABLE elt_syncs; --", "{{7*7}}", "❤", "%F0%9F%98%80"),
+    *("a" * 10_000, "%41" * 3_000, "-1", "9" * 400),
 ]
 TEXTS = [
     *("", " ", "\0", "a\0b", "a" * 10_000, "❤" * 3_000, "../../etc/passwd", "'; DROP TABLE x; --"),
@@ -66,12 +55,6 @@ class Operation(NamedTuple):
     def path_of(self, resource_id: str) -> str:
         """Return the path with an ID in place of the first parameter."""
         return re.sub(r"\{\w+\}", lambda _: resource_id, self.template, count=1)
-
-
-@pytest.fixture(scope="module")
-def document(controlled: LocalService) -> Json:
-    document: Json = httpx.get(f"{controlled.base_url}/openapi.json", trust_env=False).raise_for_status().json()
-    return document
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.datapipe_local.elt_home import Home
+from tests.contract.datapipe_local.elt_home import Home, Json
 from tests.contract.datapipe_local.warehouses import changed_state
 
 POINTER = {"incremental_pointer_id": "at"}
@@ -111,8 +111,7 @@ def test_full_sync_options(home: Home) -> None:
         home.write(name, {"id": 2, "at": 1})
     assert home.run("always") == (1, "FULL", "ALWAYS_FULL")
     assert home.run("never") == (1, "INCREMENTAL", "NONE")
-    refused = home.api.refused("POST", "/elt_streams/never/request_full_refresh", 400)
-    assert refused["error_code"] == "protected_from_full_sync"
+    home.api.refused("POST", "/elt_streams/never/request_full_refresh", 400, code="protected_from_full_sync")
     assert home.run("daily") == (1, "INCREMENTAL", "NONE")
     with changed_state(home.service) as state:
         # As if the runs were from the day before.
@@ -266,8 +265,7 @@ def test_tables_of_streams_cannot_be_replaced(home: Home) -> None:
     for keeps_history in (True, False):
         home.change(name="orders", enabled_history_table=keeps_history)
         for name in ("orders", "early", "Orders_History", "orders__items", *["early_history"] * keeps_history):
-            refused = home.api.refused("POST", "/transforms", 400, json={"name": name, **transform})
-            assert refused["error_code"] == "name_taken"
+            refused = home.api.refused("POST", "/transforms", 400, code="name_taken", json={"name": name, **transform})
             assert refused["message"].startswith(f"name: shop.{name} is a table of the ELT stream ")
         home.change(name="early", enabled_history_table=False)
     for name in ("orders_history", "orders__items"):
@@ -285,17 +283,14 @@ def test_loads_keep_transforms_with_similar_names(home: Home) -> None:
     transform = {"folder_path": "shop", "sql_template": "SELECT 1 AS x", "publish": True}
     # Neither the load nor the removal of a table may drop a transform as one of its substreams.
     for name in ("orders__daily", "Gone__daily"):
-        refused = home.api.refused("POST", "/transforms", 400, json={"name": name, **transform})
-        assert refused["error_code"] == "name_taken"
-        assert refused["message"].startswith(
-            f"name: shop.{name} is reserved for a substream of shop.{name[:-7].lower()}"
-        )
+        refused = home.api.refused("POST", "/transforms", 400, code="name_taken", json={"name": name, **transform})
+        message = f"name: shop.{name} is reserved for a substream of shop.{name[:-7].lower()}"
+        assert refused["message"].startswith(message)
     for name in ("orders_daily", "late__daily"):
         home.api.post("/transforms", {"name": name, **transform}, status=201)
-    refused = home.api.refused(
-        "POST", "/elt_syncs/shop/source_streams", 400, json={"source_streams": [{"name": "late"}]}
-    )
-    assert "the transform 'late__daily' has the name of a substream of shop.late" in refused["message"]
+    message = "the transform 'late__daily' has the name of a substream of shop.late"
+    late: Json = {"source_streams": [{"name": "late"}]}
+    home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, message=message, json=late)
     home.run("orders")
     assert home.rows("FROM {{model.shop.orders_daily}}, {{model.shop.late__daily}}") == [(1, 1)]
 

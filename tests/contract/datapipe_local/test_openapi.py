@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.contract.interface_table import ROWS, SCHEMAS, Row
@@ -72,14 +71,6 @@ NEVER_SENT = {"IntegrationDto": {"min_required_plan"}}
 OF_A_PAGE = {"starting_after": False, "limit": False}
 
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def document(controlled: LocalService) -> Json:
-    # The document is public.
-    answer = httpx.get(f"{controlled.base_url}/openapi.json", trust_env=False).raise_for_status()
-    document: Json = answer.json()
-    return document
 
 
 def nameless(path: str) -> str:

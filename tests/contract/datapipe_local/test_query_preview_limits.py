@@ -15,9 +15,10 @@ from typing import Self
 import httpx
 import pytest
 
+from tests.contract.datapipe_local import transform_calls
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import seed
-from tests.contract.datapipe_local.transform_calls import PREVIEWS, preview
+from tests.contract.datapipe_local.transform_calls import preview
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -75,11 +76,8 @@ def ended(api: Api, sql: str) -> str:
 
 def waited(api: Api, preview_id: str) -> str:
     """Wait for the end of a preview, and return its error, or its status."""
-    deadline = time.monotonic() + 120
-    while (status := api.get(f"{PREVIEWS}/{preview_id}/status"))["status"] == "RUNNING":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return str(status.get("error", status["status"]))
+    status = transform_calls.ended(api, preview_id)
+    return str(status.error or status.status)
 
 
 def query_processes(pid: int) -> list[Path]:

@@ -24,7 +24,6 @@ from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
 
-
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the test expects a refusal of this address
 SECRETS = ["hush-token", "hush-password", "hush-in-the-address", "hush-behind-the-question-mark"]
 

@@ -20,7 +20,6 @@ from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
 
-
 SECRET = "never-to-be-seen"
 SECRETS = [SECRET]
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -19,7 +19,6 @@ from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.slow
 
-
 Json = dict[str, Any]
 
 

@@ -14,7 +14,6 @@ from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
 
-
 PATH = "/webhooks/hooks/orders"
 SEED: dict[str, Any] = {
     "connections": [

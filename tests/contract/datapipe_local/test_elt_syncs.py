@@ -20,7 +20,6 @@ from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
 
-
 CRON = "10 1 1 1 *"
 
 

@@ -14,7 +14,6 @@ from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
 
-
 Json = dict[str, Any]
 
 #: Unknown IDs that try to reach other paths.

@@ -13,7 +13,6 @@ from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
 
-
 HOOKS = connection("hooks", "webhook", authentication={"method": "none"}, tables=[{"name": "orders"}])
 PATHS = ["/health", "/", "/web/app.js", "/openapi.json", "/connections", "/authorize/x", "/nowhere"]
 

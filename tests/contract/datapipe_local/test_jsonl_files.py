@@ -10,7 +10,6 @@ from tests.contract.datapipe_local.elt_home import Home
 
 pytestmark = pytest.mark.slow
 
-
 #: Options of an incremental stream with a key.
 MERGED = {"incremental_pointer_id": "id", "incremental_primary_key_name": ["id"]}
 GOOD = b'{"id": 1, "text": "a"}\n'

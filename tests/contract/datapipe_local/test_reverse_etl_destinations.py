@@ -24,7 +24,6 @@ from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.slow
 
-
 Json = dict[str, Any]
 ROWS = 10_000
 NUMBER = 4_000

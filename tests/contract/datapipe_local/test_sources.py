@@ -18,7 +18,6 @@ from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.slow
 
-
 KEY = {"incremental_primary_key_name": ["id"]}
 
 

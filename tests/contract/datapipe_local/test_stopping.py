@@ -17,7 +17,6 @@ from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.slow
 
-
 #: It would take weeks.
 ENDLESS = "SELECT count(*) AS n FROM range(3000000) a, range(3000000) b WHERE (a.range * b.range) % 7 = 3"
 #: More than the start of a query process takes.

@@ -13,6 +13,7 @@ from tests.contract.datapipe_local.seeds import NIGHTLY, transform
 from tests.contract.datapipe_local.transform_calls import (
     attach,
     built,
+    check,
     create,
     detach,
     failure,
@@ -35,22 +36,21 @@ def refused(api: Api, path: str, code: str | None = None, message: str = "", **b
 
 def test_create_with_publish(api: Api) -> None:
     view = create(api, "ones", "SELECT 1 AS one", folder_path="a/b", documentation="Größe ❤ 📏", publish=True)
-    assert (view["status"], view["materialization"], view["rebuild_trigger"]) == ("published", "view", "none")
-    assert (view["materialization_status"], view["documentation"]) == (None, "Größe ❤ 📏")
+    check(view, status="published", materialization="view", materialization_status=None)
+    check(view, rebuild_trigger="none", documentation="Größe ❤ 📏")
     assert rows(api, "SELECT * FROM {{model.a.b.ones}}") == [{"one": 1}]
 
     sql = "SELECT one + 1 AS two FROM {{ model.a.b.ones }};"
     table = create(
         api, "twos", sql, materialization="table", cron_expression=HOURLY, publish=True, wait_for_completion=True
     )
-    assert (table["status"], table["materialization_status"]) == ("published", "completed")
-    assert (table["cron_expression"], table["rebuild_trigger"]) == (HOURLY, "schedule")
+    check(table, status="published", materialization_status="completed")
+    check(table, cron_expression=HOURLY, rebuild_trigger="schedule")
     assert [entry["weld_tag"] for entry in table["parameters"]] == ["model.a.b.ones"]
     assert rows(api, "FROM {{model.twos}}") == [{"two": 2}]
     assert references(api)["model.twos"] == ("materialized_table", "models.twos")
 
-    draft = create(api, "threes", "SELECT 3 AS three")
-    assert (draft["status"], draft["folder_path"], draft["rebuild_trigger"]) == ("draft", "", "none")
+    check(create(api, "threes", "SELECT 3 AS three"), status="draft", folder_path="", rebuild_trigger="none")
     assert "model.threes" not in references(api)
 
 
@@ -119,9 +119,8 @@ def test_names_that_are_words_of_sql(api: Api) -> None:
 def test_any_text_is_kept_as_it_is(api: Api) -> None:
     text = "Grüße\n\n# 标题 \u202e ❤️ \t\x1b[31m {{model.nope}} '\"; DROP TABLE x; -- " + "é" * 10_000
     sql = f"SELECT '{text.replace(chr(39), chr(39) * 2)}' AS text -- ❤ {{{{model.nope}}}}"
-    transform = create(api, "texts", sql, documentation=text, publish=True)
-    assert (transform["documentation"], transform["sql_template"], transform["parameters"]) == (text, sql, [])
-    assert get(api, transform["id"]) == transform
+    texts = create(api, "texts", sql, documentation=text, publish=True)
+    assert get(api, texts["id"]) == check(texts, documentation=text, sql_template=sql, parameters=[])
     assert rows(api, "FROM {{model.texts}}") == [{"text": text}]
     assert "documentation" not in create(api, "none", ONE)
 
@@ -133,8 +132,7 @@ def test_publish_with_overrides_and_an_older_version(api: Api) -> None:
     assert rows(api, "FROM {{model.first}}") == [{"x": 2}]
 
     moved = publish(api, one, name="second", folder_path="out", materialization="table", wait_for_completion=True)
-    assert (moved["name"], moved["folder_path"], moved["materialization"]) == ("second", "out", "table")
-    assert moved["materialization_status"] == "completed"
+    check(moved, name="second", folder_path="out", materialization="table", materialization_status="completed")
     assert "model.first" not in references(api)
     assert references(api)["model.out.second"] == ("materialized_table", "out.second")
     assert "models.first" in failure(api, "FROM models.first")
@@ -176,8 +174,7 @@ def test_update_with_publish(api: Api) -> None:
     patch(api, one, sql_template="SELECT 3 AS x")
     assert rows(api, "FROM {{model.changing}}") == [{"x": 2}]
     patch(api, one, sql_template="SELECT 2 AS x")
-    named = patch(api, one, name="changed", documentation="why", publish=True)
-    assert (named["name"], named["documentation"]) == ("changed", "why")
+    check(patch(api, one, name="changed", documentation="why", publish=True), name="changed", documentation="why")
     assert list(references(api)) == ["model.changing", "model.v"]
     patch(api, one, sql_template="SELECT 4 AS x", publish=True)
     assert rows(api, "FROM {{model.changed}}") == [{"x": 4}]
@@ -185,12 +182,11 @@ def test_update_with_publish(api: Api) -> None:
     api.refused("PATCH", f"/transforms/{one}", 400, json={"cron_expression": HOURLY})
 
     table = patch(api, one, materialization="table", cron_expression=HOURLY, publish=True, wait_for_completion=True)
-    assert (table["materialization"], table["materialization_status"]) == ("table", "completed")
-    assert (table["cron_expression"], table["rebuild_trigger"]) == (HOURLY, "schedule")
+    check(table, materialization="table", materialization_status="completed")
+    check(table, cron_expression=HOURLY, rebuild_trigger="schedule")
     assert references(api)["model.changed"][0] == "materialized_table"
     api.refused("PATCH", f"/transforms/{one}", 400, code="invalid_cron_expression", json={"cron_expression": "nightly"})
-    cleared = patch(api, one, cron_expression=None)
-    assert (cleared["cron_expression"], cleared["rebuild_trigger"]) == (None, "none")
+    check(patch(api, one, cron_expression=None), cron_expression=None, rebuild_trigger="none")
 
     before = get(api, one)
     wrong = {"sql_template": "FROM {{model.changed}}", "documentation": "other", "publish": True}
@@ -301,11 +297,11 @@ def test_bulk_creation_takes_up_to_50_transforms(api: Api) -> None:
 def test_attach_to_an_orchestration(api: Api, service: LocalService) -> None:
     table = create(api, "nightly_table", ONE, materialization="table")["id"]
     refused(api, f"/{table}/orchestration", "transform_not_published", orchestration_workflow_id="nightly")
-    assert (get(api, table)["rebuild_trigger"], "orchestration_workflow_id" in get(api, table)) == ("none", False)
+    assert "orchestration_workflow_id" not in check(get(api, table), rebuild_trigger="none")
     publish(api, table, wait_for_completion=True)
     patch(api, table, cron_expression=HOURLY)
     attached = attach(api, table, "nightly")
-    assert (attached["orchestration_workflow_id"], attached["rebuild_trigger"]) == ("nightly", "orchestration")
+    check(attached, orchestration_workflow_id="nightly", rebuild_trigger="orchestration")
     run = api.run_orchestration("nightly")
     assert run.status == "COMPLETED"
     (_, by_run) = journalled(service, table, 2)
@@ -318,19 +314,16 @@ def test_attach_to_an_orchestration(api: Api, service: LocalService) -> None:
 def test_detach_from_an_orchestration(api: Api, service: LocalService) -> None:
     table = create(api, "t", ONE, materialization="table", publish=True, wait_for_completion=True)["id"]
     attach(api, table, "nightly")
-    detached = detach(api, table)
-    assert ("orchestration_workflow_id" in detached, detached["rebuild_trigger"]) == (False, "none")
+    assert "orchestration_workflow_id" not in check(detach(api, table), rebuild_trigger="none")
     api.run_orchestration("nightly")
     assert len(service.journal_runs(table)) == 1
 
     attach(api, table, "nightly")
     detached = detach(api, table, cron_expression=HOURLY)
-    assert ("orchestration_workflow_id" in detached, detached["rebuild_trigger"]) == (False, "schedule")
-    assert detached["cron_expression"] == HOURLY
+    assert "orchestration_workflow_id" not in check(detached, cron_expression=HOURLY, rebuild_trigger="schedule")
     # The previous schedule returns.
     attach(api, table, "nightly")
-    detached = detach(api, table)
-    assert (detached["cron_expression"], detached["rebuild_trigger"]) == (HOURLY, "schedule")
+    check(detach(api, table), cron_expression=HOURLY, rebuild_trigger="schedule")
     assert detach(api, table)["rebuild_trigger"] == "schedule"
 
 
@@ -354,11 +347,10 @@ def test_orchestration_suspends_the_own_schedule(api: Api) -> None:
     built(api, one)
     assert attach(api, one, "nightly")["cron_expression"] == HOURLY
     given = patch(api, one, cron_expression="30 * * * *")
-    assert (given["cron_expression"], given["rebuild_trigger"]) == ("30 * * * *", "orchestration")
+    check(given, cron_expression="30 * * * *", rebuild_trigger="orchestration")
     assert attach(api, one, other)["orchestration_workflow_id"] == other
     # A view has no schedule, and stays attached.
-    view = publish(api, one, materialization="view")
-    assert (view["cron_expression"], view["rebuild_trigger"]) == (None, "orchestration")
+    check(publish(api, one, materialization="view"), cron_expression=None, rebuild_trigger="orchestration")
     assert detach(api, one)["rebuild_trigger"] == "none"
     # Nor has a transform that is not published as a table, or will be a view.
     patch(api, one, materialization="table")
@@ -367,8 +359,7 @@ def test_orchestration_suspends_the_own_schedule(api: Api) -> None:
     patch(api, one, publish=True, **body)
     to_view = {"materialization": "view", "publish": True, **body}
     api.refused("PATCH", f"/transforms/{one}", 400, code="not_a_published_table", json=to_view)
-    seen = built(api, one)
-    assert (seen["materialization"], seen["cron_expression"]) == ("table", HOURLY)
+    check(built(api, one), materialization="table", cron_expression=HOURLY)
     assert references(api)["model.t"][0] == "materialized_table"
     assert patch(api, "view", cron_expression=None)["rebuild_trigger"] == "none"
 
@@ -457,8 +448,7 @@ def test_transforms_managed_by_version_control(service: LocalService) -> None:
     assert create(Api(service), "x", ONE)["status"] == "draft"
     with LocalService(seed) as managed:
         api = Api(managed)
-        before = built(api, "t")
-        assert (before["cron_expression"], before["rebuild_trigger"]) == (HOURLY, "schedule")
+        before = check(built(api, "t"), cron_expression=HOURLY, rebuild_trigger="schedule")
         new = {"name": "x", "sql_template": ONE}
         changes: list[tuple[str, str, Json | None]] = [
             ("POST", "/transforms", new),

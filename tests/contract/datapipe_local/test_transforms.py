@@ -20,6 +20,7 @@ from tests.contract.datapipe_local.transform_calls import (
     SLOW,
     attach,
     built,
+    check,
     create,
     ended,
     failure,
@@ -91,13 +92,12 @@ def test_rematerialize_builds_the_published_definition(api: Api, service: LocalS
     patch(api, source, sql_template="SELECT 2 AS x", publish=True)
     patch(api, copy, sql_template="SELECT 9 AS x", name="other", materialization="view")
     assert rows(api, "FROM {{model.copy}}") == [{"x": 1}]
-    again = api.post(path, {"wait_for_completion": True})
-    assert (again["status"], again["materialization_status"]) == ("published", "completed")
+    check(api.post(path, {"wait_for_completion": True}), status="published", materialization_status="completed")
     assert rows(api, "FROM {{model.copy}}") == [{"x": 2}]
     assert references(api)["model.copy"] == ("materialized_table", "models.copy")
     assert [run["status"] for run in journalled(service, copy, 2)] == ["completed", "completed"]
     # The changes wait for the next publication.
-    assert (get(api, copy)["name"], get(api, copy)["materialization"]) == ("other", "view")
+    check(get(api, copy), name="other", materialization="view")
     for override in ("name", "folder_path", "materialization", "version_id", "sql_template"):
         api.refused("POST", path, 400, message=override, json={override: "view"})
 
@@ -109,7 +109,7 @@ def test_newest_publication_wins(api: Api) -> None:
     assert get(api, slow)["materialization_status"] == "running"
     publish(api, slow, materialization="view")
     assert references(api)["model.slow"] == ("model_view", "models.slow")
-    assert (get(api, slow)["materialization"], get(api, slow)["materialization_status"]) == ("view", None)
+    check(get(api, slow), materialization="view", materialization_status=None)
 
 
 def test_concurrent_publications_of_a_transform(api: Api, service: LocalService) -> None:

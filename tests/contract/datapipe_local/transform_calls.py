@@ -55,6 +55,12 @@ def read(answer: Json) -> Json:
     return answer
 
 
+def check(transform: Json, **expected: Any) -> Json:
+    """Check fields of a transform, and return the transform. An absent field counts as None."""
+    assert {name: transform.get(name) for name in expected} == expected
+    return transform
+
+
 def versions(api: Api, transform_id: str) -> list[TransformVersion]:
     return [
         TransformVersion.model_validate(entry)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import httpx
 
@@ -12,9 +14,7 @@ from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
-
-if TYPE_CHECKING:
-    from tests.support.local_service import LocalService
+from tests.support.local_service import LocalService
 
 Json = dict[str, Any]
 
@@ -114,6 +114,14 @@ class Api:
                 return items
             assert page["nextCursor"] == page["next_cursor"]
             query["starting_after"] = page["next_cursor"]
+
+
+@contextmanager
+def served(*arguments: Any, **options: Any) -> Iterator[tuple[LocalService, Api]]:
+    """Start a service with these arguments for a ``with`` block, and return it with a client."""
+    with LocalService(*arguments, **options) as service:
+        yield service, Api(service)
+        assert "Traceback" not in service.log
 
 
 def check_times(value: Any) -> None:

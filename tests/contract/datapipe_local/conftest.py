@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from datapipe_local.testing import DatapipeLocal
-from tests.contract.datapipe_local.api import Api, Json
+from tests.contract.datapipe_local.api import Api, Json, served
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.controlled import seed
 from tests.contract.datapipe_local.elt_home import Home
@@ -24,6 +24,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "people.csv").write_text("id,name,age\n1,Ada,36\n2,Bob,NA\n3,Cyd,7\n")
     (folder / "orders.jsonl").write_text('{"person": 1, "sum": 10.5}\n{"person": 1, "sum": 2}\n')
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Create an empty folder, shared by the tests of a module."""
+    return tmp_path_factory.mktemp("folder")
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +83,8 @@ def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
 @pytest.fixture(scope="module")
 def empty_service() -> Iterator[LocalService]:
     """Start an empty service with a control plane, shared by the tests of a module."""
-    with LocalService({}, control=True) as service:
+    with served({}, control=True) as (service, _):
         yield service
-        assert "Traceback" not in service.log
 
 
 @pytest.fixture

@@ -13,18 +13,16 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.browser import Landing, chromium, found, logged, press, until
-from tests.support.local_service import LocalService
 
 ROW = 'Orders of <b>the shop</b> & "more"'
 
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
-    with LocalService() as service:
-        yield Api(service)
-        assert "Traceback" not in service.log
+    with served() as (_, api):
+        yield api
 
 
 @pytest.fixture(scope="module")

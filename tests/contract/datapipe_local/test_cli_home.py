@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from datapipe_local.seed.schema import schema
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.controlled import seed
 from tests.contract.datapipe_local.seeds import connection, transform
 from tests.contract.datapipe_local.test_cli import KEY, failure, run, serving
@@ -65,8 +65,7 @@ def used(data: Path) -> Any:
     """Return a stopped service with resources of every kind, runs, and changes by requests."""
     # A mapping is a seed without variables. In a file, `${...}` would be one, so escape it.
     wanted = json.loads(json.dumps(rich(data)).replace("${HOME} $${X}", "$${HOME} $$${X}"))
-    with LocalService(wanted) as service:
-        api = Api(service)
+    with served(wanted) as (service, api):
         assert api.run_stream("orders").rows_synced == 2
         api.run_stream("people")
         api.post("/transforms/of_stream/publish", {"name": "o", "folder_path": "a/b", "materialization": "table"})

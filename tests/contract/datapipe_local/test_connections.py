@@ -130,7 +130,7 @@ def test_a_bridge_is_created_and_listed(api: Api, controlled: LocalService) -> N
     assert other["authorize_url"] != bridge.authorize_url
 
 
-def test_a_bridge_has_the_host_of_the_request(api: Api, controlled: LocalService) -> None:
+def test_a_bridge_has_the_host_of_the_request(api: Api) -> None:
     headers = {"host": "datapipe.localhost:8484"}
     body = api.client.post("/connection_bridges", json=BRIDGE, headers=headers).json()
     assert body["authorize_url"].startswith("http://datapipe.localhost:8484/authorize/")

@@ -11,10 +11,9 @@ import pytest
 from datapipe_local.storage.clock import as_datetime
 from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import served
 from tests.contract.datapipe_local.controlled import seed
 from tests.contract.datapipe_local.seeds import elt_sync, stream
-from tests.support.local_service import LocalService
 
 NEW_YEAR = "2030-01-01T00:00:00.000Z"
 
@@ -117,8 +116,7 @@ def test_invalid_times_are_refused(shop: DatapipeLocal) -> None:
 
 @pytest.mark.slow
 def test_a_restart_keeps_the_clock(data: Path) -> None:
-    with LocalService(seed(data), control=True) as service:
-        api = Api(service)
+    with served(seed(data), control=True) as (service, api):
         api.client.put("/_local/clock", json={"now": NEW_YEAR}).raise_for_status()
         service.restart()
         assert api.get("/_local/clock") == {"now": NEW_YEAR, "set": True}

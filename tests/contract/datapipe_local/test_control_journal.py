@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.controlled import ORDERS, journalled, seed
 from tests.support.local_service import LocalService
 
@@ -18,8 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_without_the_option_there_is_no_control_plane(data: Path) -> None:
-    with LocalService(seed(data)) as service:
-        api = Api(service)
+    with served(seed(data)) as (service, api):
         for method, path in [
             ("GET", "/_local/journal?kind=runs"),
             ("DELETE", "/_local/journal"),

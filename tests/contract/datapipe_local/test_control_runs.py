@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.controlled import ANY_STREAM, ORDERS, journalled, seed
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
@@ -169,8 +169,7 @@ def test_a_reset_restores_the_seed(service: LocalService, api: Api) -> None:
 
 def test_a_reset_that_cannot_apply_a_seed_loses_nothing(data: Path) -> None:
     count = {"sql_template": "SELECT count(*) AS n FROM {{raw.shop.orders}}"}
-    with LocalService(seed(data), control=True) as service:
-        api = Api(service)
+    with served(seed(data), control=True) as (service, api):
         api.run_stream("orders")
         api.post("/_local/seed", {"transforms": [{"id": "n", "name": "n", "publish": True, **count}]})
         # The transform reads a stream that is not loaded after a reset.
@@ -225,8 +224,7 @@ def test_a_reset_during_a_slow_delivery_is_refused(data: Path, partner: Partner)
     partner.rule = slow
     wanted = seed(data)
     wanted["connections"][1] = connection("out", "http", url=partner.url)
-    with LocalService(wanted, control=True) as service:
-        api = Api(service)
+    with served(wanted, control=True) as (service, api):
         url = api.post("/reverse_etl_syncs/export/request_run")["status_url"]
         wait_for("a record was received", lambda: bool(partner.received), limit=60, interval=0.01)
         assert api.refused("POST", "/_local/reset", 503)["error_code"] == "busy"

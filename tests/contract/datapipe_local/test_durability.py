@@ -11,11 +11,10 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import served
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.contract.datapipe_local.warehouses import tables_in
-from tests.support.local_service import LocalService
 
 ROWS = 400_000
 PEOPLE = 300
@@ -50,8 +49,7 @@ def seed(folder: Path, partner: Partner | None = None, **runs: float) -> dict[st
 
 @pytest.mark.slow
 def test_requested_runs_complete_after_a_kill(big: Path) -> None:
-    with LocalService(seed(big, scheduling_delay=0.4)) as service:
-        api = Api(service)
+    with served(seed(big, scheduling_delay=0.4)) as (service, api):
         stream_url = api.post("/elt_streams/big/request_run")["status_url"]
         reverse_url = api.post("/reverse_etl_syncs/to_file/request_run")["status_url"]
         orchestration_run = api.post("/orchestrations/nightly/request_run")["id"]
@@ -66,8 +64,7 @@ def test_requested_runs_complete_after_a_kill(big: Path) -> None:
 @pytest.mark.parametrize(("stop", "times"), [("kill", 2), ("stop", 1)])
 def test_an_interrupted_load_continues_as_the_same_run(big: Path, stop: str, times: int) -> None:
     rng = random.Random(stop)  # noqa: S311 - any instants will do, the same in each run of the test
-    with LocalService(seed(big)) as service:
-        api = Api(service)
+    with served(seed(big)) as (service, api):
         seen = None
         for _ in range(times):
             url = api.post("/elt_streams/big/request_run")["status_url"]
@@ -95,8 +92,7 @@ def test_a_kill_resends_at_most_one_record(big: Path, partner: Partner) -> None:
         return (422, {"message": "odd"}) if record["id"] % 2 else (200, {})
 
     partner.rule = rule
-    with LocalService(seed(big, partner)) as service:
-        api = Api(service)
+    with served(seed(big, partner)) as (service, api):
         url = api.post("/reverse_etl_syncs/to_partner/request_run")["status_url"]
         assert enough.wait(10)
         service.kill()
@@ -110,8 +106,7 @@ def test_a_kill_resends_at_most_one_record(big: Path, partner: Partner) -> None:
 
 
 def test_an_active_run_continues_after_a_kill(big: Path) -> None:
-    with LocalService(seed(big, minimum_duration=0.5)) as service:
-        api = Api(service)
+    with served(seed(big, minimum_duration=0.5)) as (service, api):
         url = api.post("/reverse_etl_syncs/to_file/request_run")["status_url"]
         run = api.until(url, lambda run: run["status"] == "RUNNING")
         conflict = api.refused("POST", "/reverse_etl_syncs/to_file/request_run", 409)

@@ -10,13 +10,12 @@ import pytest
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import EltSync, StreamSnapshot, StreamSnapshots
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
-from tests.support.local_service import LocalService
 
 
 @pytest.fixture(scope="module")
-def service(data: Path) -> Iterator[LocalService]:
+def api(data: Path) -> Iterator[Api]:
     streams = [stream("people", options={"nullstr": "NA"}), stream("orders", "orders.jsonl"), stream("later")]
     more = [elt_sync(f"sync{n}", "data", [stream("people", id=f"people{n}")]) for n in (1, 2)]
     seed = {
@@ -24,13 +23,8 @@ def service(data: Path) -> Iterator[LocalService]:
         "connections": [connection("data", "files", path=str(data))],
         "elt_syncs": [elt_sync("shop", "data", streams), *more],
     }
-    with LocalService(seed) as service:
-        yield service
-
-
-@pytest.fixture(scope="module")
-def api(service: LocalService) -> Api:
-    return Api(service)
+    with served(seed) as (_, api):
+        yield api
 
 
 def snapshots(api: Api, stream: str) -> StreamSnapshots:

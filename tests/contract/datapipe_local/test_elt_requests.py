@@ -13,7 +13,7 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, EltSync, EltSyncStatus
 from datapipe_local.storage.clock import Clock, later
 from datapipe_local.storage.ids import RunId
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
 from tests.contract.datapipe_local.warehouses import changed_state, tables_of, wait_for_schedule
 from tests.support.local_service import LocalService
@@ -48,9 +48,8 @@ def seed(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def controlled(data: Path) -> Iterator[LocalService]:
-    with LocalService(seed(data), control=True, schedules=True) as service:
+    with served(seed(data), control=True, schedules=True) as (service, _):
         yield service
-        assert "Traceback" not in service.log
 
 
 def schedules(service: LocalService, **expected: str | None) -> None:
@@ -214,7 +213,7 @@ def test_invalid_run_ids(api: Api) -> None:
             api.refused("GET", f"/{path}/{wrong}", 400, code="invalid_run_id")
 
 
-def test_invalid_source_streams_are_refused(service: LocalService, api: Api) -> None:
+def test_invalid_source_streams_are_refused(api: Api) -> None:
     def refused(*streams: Any, message: str) -> None:
         body = {"source_streams": streams}
         api.refused("POST", "/elt_syncs/shop/source_streams", 400, message=message, json=body)

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, AvailableStream, EltSync
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.seeds import connection, elt_sync, stream, transform
 from tests.contract.datapipe_local.transform_calls import rows
 from tests.contract.datapipe_local.warehouses import changed_state, tables_in, tables_of
@@ -53,9 +53,8 @@ def controlled(folder: Path) -> Iterator[LocalService]:
             transform("n", "SELECT count(*) AS n FROM {{raw.shop.staff}}"),
         ],
     }
-    with LocalService(seed, control=True) as service:
+    with served(seed, control=True) as (service, _):
         yield service
-        assert "Traceback" not in service.log
 
 
 def wanted(schema: str = "new", **more: Any) -> dict[str, Any]:
@@ -242,7 +241,7 @@ def test_concurrent_requests_are_like_sequential_ones(api: Api) -> None:
     assert len(api.all_pages("/elt_syncs", connection_id="data")) == 10
 
 
-def test_syncs_are_deleted_and_created_again_during_loads(service: LocalService, api: Api) -> None:
+def test_syncs_are_deleted_and_created_again_during_loads(service: LocalService) -> None:
     """Check that the last created sync owns the table."""
 
     def churn(schema: str) -> None:

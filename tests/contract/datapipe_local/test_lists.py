@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.contract.interface_table import ROWS
-from tests.support.local_service import LocalService
 
 Json = dict[str, Any]
 NUMBER = 5
@@ -39,13 +38,10 @@ IDS = {"/elt_syncs/{id}/available_source_streams": "sync_0", "/transforms/{id}/v
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    folder = tmp_path_factory.mktemp("lists")
-    with LocalService(seed(folder)) as service:
-        api = Api(service)
+def api(folder: Path) -> Iterator[Api]:
+    with served(seed(folder)) as (_, api):
         fill(api)
         yield api
-        assert "Traceback" not in service.log
 
 
 def seed(folder: Path) -> Json:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from datapipe_local.testing.service import DatapipeLocal
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.controlled import seed
 from tests.contract.datapipe_local.seeds import transform
-from tests.support.local_service import LocalService
 
 HOURLY = "0 * * * *"
 OLDER: dict[str, Any] = {"responses": {"older_description": True}}
@@ -42,8 +41,7 @@ def omitted(api: Api) -> dict[str, set[str]]:
 def test_the_older_description_omits_newer_fields(data: Path, where: str) -> None:
     content = seed_with_schedules(data) | (OLDER if where == "seed" else {})
     environment = {} if where == "seed" else {"DATAPIPE_LOCAL_OLDER_DESCRIPTION": "1"}
-    with LocalService(content, environment=environment) as service:
-        api = Api(service)
+    with served(content, environment=environment) as (_, api):
         assert omitted(api) == NEWER
         listed = {path: api.get(path)["data"] for path in ("/elt_streams", "/transforms", "/orchestrations")}
         assert not any({"cron_expression", "rebuild_trigger"} & one.keys() for one in listed["/transforms"])
@@ -58,8 +56,7 @@ def test_the_older_description_omits_newer_fields(data: Path, where: str) -> Non
 
 
 def test_the_newer_description_shows_all_fields(data: Path) -> None:
-    with LocalService(seed_with_schedules(data)) as service:
-        api = Api(service)
+    with served(seed_with_schedules(data)) as (_, api):
         assert omitted(api) == {path: set() for path in NEWER}
         # A field without a value is null, not omitted.
         assert api.get("/elt_streams/people")["sync_interval"] is None

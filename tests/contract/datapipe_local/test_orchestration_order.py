@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, served
 from tests.contract.datapipe_local.seeds import NIGHTLY, connection, elt_sync, reverse_etl_sync, stream, transform
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
@@ -57,22 +57,16 @@ def seed(folder: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("order")
-
-
-@pytest.fixture(scope="module")
-def running(source: Path) -> Iterator[LocalService]:
-    with LocalService(seed(source), control=True) as service:
+def running(folder: Path) -> Iterator[LocalService]:
+    with served(seed(folder), control=True) as (service, _):
         yield service
-        assert "Traceback" not in service.log
 
 
 @pytest.fixture
-def service(running: LocalService, source: Path) -> LocalService:
+def service(running: LocalService, folder: Path) -> LocalService:
     """Reset the service, run both streams and publish all transforms but the draft once."""
     running.reset()
-    (source / "rows.csv").write_text("n\n1\n")
+    (folder / "rows.csv").write_text("n\n1\n")
     api = Api(running)
     for stream_id in ("slow", "fast"):
         api.run_stream(stream_id)
@@ -100,10 +94,10 @@ def test_independent_parts_do_not_wait(service: LocalService, api: Api) -> None:
     wait_for("all parts but the dependents of the slow stream", independent_parts_are_done, limit=60)
 
 
-def test_parts_wait_for_their_dependencies(service: LocalService, api: Api, source: Path) -> None:
+def test_parts_wait_for_their_dependencies(service: LocalService, api: Api, folder: Path) -> None:
     service.runs({"resources": {"slow": {"minimum_duration": 0.5}}})
     # The new count arrives at the end only if every stage reads the result of the one before it.
-    (source / "rows.csv").write_text("n\n1\n2\n3\n")
+    (folder / "rows.csv").write_text("n\n1\n2\n3\n")
     # A run of a part that another caller requested is awaited, and does not replace the run of the part.
     url = api.post("/elt_streams/slow/request_run")["status_url"]
     run = api.run_orchestration("nightly")

@@ -35,8 +35,7 @@ TO_PARTNER: Json = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, endpoint: Collection, partner: Partner) -> Iterator[Home]:
-    folder: Path = tmp_path_factory.mktemp("source")
+def home(folder: Path, endpoint: Collection, partner: Partner) -> Iterator[Home]:
     content = seed(folder, endpoint.url)
     content["connections"].append(connection("partner", "http", url=partner.url))
     content["transforms"] += [transform(name, sql) for name, sql in TRANSFORMS.items()]

@@ -22,8 +22,7 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, endpoint: Collection) -> Iterator[Home]:
-    folder: Path = tmp_path_factory.mktemp("source")
+def home(folder: Path, endpoint: Collection) -> Iterator[Home]:
     with LocalService(seed(folder, endpoint.url)) as service:
         home = Home(service, folder)
         home.load({1: "Ada", 2: "Bob", 3: "Cyd"})

@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
+from tests.contract.datapipe_local.api import served
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.partner import Partner, accept
 from tests.contract.datapipe_local.reverse_etl_home import Home, body, seed
@@ -27,11 +28,6 @@ pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 ROWS = 10_000
 NUMBER = 4_000
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("destinations")
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +46,8 @@ def controlled(folder: Path, partner: Partner, endpoint: Collection, careful: Pa
     ]
     sql = f"SELECT range AS id, 'name ' || range AS name FROM range({ROWS})"  # noqa: S608 - a constant
     content["transforms"].append(transform("many", sql, publish=True))
-    with LocalService(content, control=True) as service:
+    with served(content, control=True) as (service, _):
         yield service
-        assert "Traceback" not in service.log
 
 
 @pytest.fixture
@@ -262,9 +257,7 @@ def test_idempotency_keys_prevent_repeated_writes(
     assert home.run(sync_id)[2:] == (0, 0, 0)
 
 
-def test_retry_reuses_idempotency_key_only_for_unchanged_record(
-    home: Home, controlled: LocalService, careful: Partner
-) -> None:
+def test_retry_reuses_idempotency_key_only_for_unchanged_record(home: Home, careful: Partner) -> None:
     sync_id = home.create(destination_connection_id="careful", object_type_id="again")
     assert home.run(sync_id, {1: "Ada"})[2:] == (1, 1, 0)
 
@@ -316,9 +309,7 @@ def test_failed_insert_is_repeated_unchanged(
     assert home.run(sync_id)[2:] == (0, 0, 0)
 
 
-def test_record_that_returns_after_a_failed_delete_is_sent_again(
-    home: Home, controlled: LocalService, endpoint: Collection
-) -> None:
+def test_record_that_returns_after_a_failed_delete_is_sent_again(home: Home, endpoint: Collection) -> None:
     sync_id = home.create(mode="mirror", destination_connection_id="collection", object_type_id="back")
     assert home.run(sync_id, {1: "Ada", 2: "Bob"})[2:] == (2, 2, 0)
     home.load({1: "Ada"})

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.contract.datapipe_local.api import served
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.reverse_etl_home import PEOPLE, Home, seed
-from tests.support.local_service import LocalService
 
 Json = dict[str, Any]
 #: Creates a sync with a mode to a destination with objects. Returns its ID, and a function that reads the objects.
@@ -20,11 +21,9 @@ BEFORE = [{"id": 2, "name": "Old", "vip": True}, {"id": 9, "name": "Theirs"}]
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, endpoint: Collection) -> Iterator[Home]:
-    folder = tmp_path_factory.mktemp("source")
-    with LocalService(seed(folder, endpoint.url)) as service:
+def home(folder: Path, endpoint: Collection) -> Iterator[Home]:
+    with served(seed(folder, endpoint.url)) as (service, _):
         yield Home(service, folder)
-        assert "Traceback" not in service.log
 
 
 @pytest.fixture(autouse=True)

@@ -69,8 +69,7 @@ def test_service_for_other_machines_accepts_any_host_name(empty_home: Path) -> N
 
 
 @pytest.fixture(scope="module")
-def public_only(tmp_path_factory: pytest.TempPathFactory, partner: Partner) -> Iterator[Home]:
-    folder = tmp_path_factory.mktemp("rule")
+def public_only(folder: Path, partner: Partner) -> Iterator[Home]:
     content = seed(folder, partner.url)
     content["connections"].append(connection("meta", "http", url="http://169.254.169.254/latest"))
     with LocalService(content, environment={"DATAPIPE_LOCAL_HTTP_DESTINATIONS": "public"}) as service:

@@ -56,8 +56,8 @@ def read(answer: Json) -> Json:
 
 
 def check(transform: Json, **expected: Any) -> Json:
-    """Check fields of a transform, and return the transform. An absent field counts as None."""
-    assert {name: transform.get(name) for name in expected} == expected
+    """Check fields of a transform, and return the transform."""
+    assert {name: transform[name] for name in expected} == expected
     return transform
 
 

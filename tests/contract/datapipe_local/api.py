@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -49,6 +50,10 @@ class Api:
         :param code: The expected error code. Any by default.
         :param message: A part of the message.
         """
+        if "json" in request:
+            # As bytes: httpx does not send half a character.
+            request["content"] = json.dumps(request.pop("json")).encode()
+            request["headers"] = {"content-type": "application/json"}
         answer = self.client.request(method, path, **request)
         assert answer.status_code == status, f"{answer.status_code}: {answer.text}"
         body: Json = answer.json()

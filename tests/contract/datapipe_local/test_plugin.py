@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -310,15 +311,12 @@ Requests:
         str(caught.value),
     ), caught.value
     journal = shop.journal
-    with pytest.raises(AssertionError, match=r"Expected 2 runs of 'orders', trigger='request', and there was 1\.\n"):
+    wrong = partial(pytest.raises, AssertionError)
+    with wrong(match=r"Expected 2 runs of 'orders', trigger='request', and there was 1\.\n"):
         journal.assert_runs("orders", 2, trigger="request")
-    with pytest.raises(
-        AssertionError, match=r"Expected 2 requests of '/elt_streams/\*\*', status=200, and there was 1"
-    ):
+    with wrong(match=r"Expected 2 requests of '/elt_streams/\*\*', status=200, and there was 1"):
         journal.assert_requests("/elt_streams/**", 2, status=200)
-    with pytest.raises(
-        AssertionError, match=r"Expected exactly 1 run of 'people' to end within 0\.1 s, and there were"
-    ):
+    with wrong(match=r"Expected exactly 1 run of 'people' to end within 0\.1 s, and there were"):
         journal.wait_for_runs("people", timeout=0.1)
     with pytest.raises(TypeError, match="no entry of the journal has 'triggered': there are seq, kind, "):
         shop.journal.runs(triggered="request")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -175,7 +174,7 @@ NO_JSON: list[tuple[bytes, dict[str, str], str]] = [
 
 def test_messages_name_the_field_and_the_fix(api: Api) -> None:
     for path, body, message in MESSAGES:
-        refused = api.refused("POST", path, 400, code="invalid_request", content=json.dumps(body), headers=JSON)
+        refused = api.refused("POST", path, 400, code="invalid_request", json=body)
         assert refused["message"] == message
     refused = api.refused("GET", "/elt_stream_runs", 400, code="invalid_request")
     assert refused["message"] == "elt_stream_id: the field is required."

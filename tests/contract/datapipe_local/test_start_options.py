@@ -8,11 +8,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.contract.datapipe_local.api import served
 from tests.contract.datapipe_local.partner import Partner
 from tests.contract.datapipe_local.reverse_etl_home import Home, seed
 from tests.contract.datapipe_local.seeds import connection
 from tests.contract.datapipe_local.test_cli import failure, run, serving
-from tests.support.local_service import LocalService
 
 
 @pytest.fixture
@@ -72,9 +72,8 @@ def test_service_for_other_machines_accepts_any_host_name(empty_home: Path) -> N
 def public_only(folder: Path, partner: Partner) -> Iterator[Home]:
     content = seed(folder, partner.url)
     content["connections"].append(connection("meta", "http", url="http://169.254.169.254/latest"))
-    with LocalService(content, environment={"DATAPIPE_LOCAL_HTTP_DESTINATIONS": "public"}) as service:
+    with served(content, environment={"DATAPIPE_LOCAL_HTTP_DESTINATIONS": "public"}) as (service, _):
         yield Home(service, folder)
-        assert "Traceback" not in service.log
 
 
 @pytest.mark.parametrize(

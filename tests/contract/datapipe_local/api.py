@@ -123,7 +123,7 @@ class Api:
 
 @contextmanager
 def served(*arguments: Any, **options: Any) -> Iterator[tuple[LocalService, Api]]:
-    """Start a service with these arguments for a ``with`` block, and return it with a client."""
+    """Start a service with these arguments for a ``with`` block. Yield it and its client."""
     with LocalService(*arguments, **options) as service:
         yield service, Api(service)
         assert "Traceback" not in service.log

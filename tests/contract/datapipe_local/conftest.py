@@ -46,7 +46,11 @@ def endpoint() -> Iterator[Collection]:
 
 @pytest.fixture(scope="module")
 def controlled(request: pytest.FixtureRequest, data: Path) -> Iterator[LocalService]:
-    """Start a service with a control plane and ``SEED`` of the module, shared by the tests of the module."""
+    """
+    Start a service with a control plane, shared by the tests of a module.
+
+    It has the seed ``SEED`` of the module, else every kind of resource. Its log does not contain ``SECRETS``.
+    """
     with LocalService(getattr(request.module, "SEED", None) or seed(data), control=True) as service:
         yield service
         # Injected faults cause no traceback.

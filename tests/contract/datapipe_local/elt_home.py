@@ -70,7 +70,7 @@ class Home:
         return self.run(name)
 
     def failure(self, stream: str, *rows: Json) -> str:
-        """Run a stream that fails, also because of new rows, and return its error message."""
+        """Run a stream that fails, and return its error message. New rows replace those of the stream."""
         if rows:
             self.write(stream, *rows)
         assert self.api.run_stream(stream).status == "FAILED"

@@ -7,7 +7,6 @@ from typing import Any
 
 Json = dict[str, Any]
 
-
 NIGHTLY: Json = {"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}
 
 

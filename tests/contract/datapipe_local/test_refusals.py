@@ -9,10 +9,9 @@ import pytest
 
 from datapipe_local.storage.ids import RunId
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import operation
 from tests.contract.interface_table import ROWS, Row
 
-MAPPING = {"source_property_id": "x", "destination_property_id": "x", "primary_key": True}
-OPERATION = {"mode": "upsert", "mappings": [MAPPING]}
 ATTACH = {"orchestration_workflow_id": "nightly"}
 #: Valid bodies, so that only the ID is wrong.
 BODIES: dict[str, Any] = {
@@ -22,7 +21,7 @@ BODIES: dict[str, Any] = {
     "POST /elt_syncs/{id}/source_streams": {"source_streams": [{"name": "orders"}]},
     "POST /orchestrations/{id}": {"name": "Other"},
     "POST /reverse_etl_failed_records/retry": {"record_ids": ["1"]},
-    "POST /reverse_etl_syncs/{id}": {"object_type_id": "ones", "operation": OPERATION},
+    "POST /reverse_etl_syncs/{id}": {"object_type_id": "ones", "operation": operation("x")},
     "PATCH /transforms/{id}": {"name": "other"},
     "POST /transforms/{id}/orchestration": ATTACH,
     "POST /transforms/{id}/publish": {},

@@ -12,6 +12,7 @@ import pytest
 from tests.contract.datapipe_local.api import served
 from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.reverse_etl_home import PEOPLE, Home, seed
+from tests.contract.datapipe_local.seeds import operation
 
 Json = dict[str, Any]
 #: Creates a sync with a mode to a destination with objects. Returns its ID, and a function that reads the objects.
@@ -147,11 +148,9 @@ def test_keys_that_are_not_path_segments_fail(home: Home, endpoint: Collection) 
 def test_keys_of_all_kinds(home: Home, endpoint: Collection) -> None:
     keys = ["", "a\nb", "❤", "x" * 10_000, "'; DROP TABLE reverse_etl_records; --", "a|b"]
     listed = ", ".join("'" + key.replace("'", "''") + "'" for key in keys)
-    created = home.api.post(
-        "/transforms", {"name": "keys", "sql_template": f"SELECT unnest([{listed}]) AS id", "publish": True}, status=201
-    )
-    mappings = [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}]
-    to = {"mode": "mirror", "mappings": mappings, "source_id": created["id"], "object_type_id": "keys"}
+    keyed = {"name": "keys", "sql_template": f"SELECT unnest([{listed}]) AS id", "publish": True}
+    created = home.api.post("/transforms", keyed, status=201)
+    to = {"operation": operation("id", mode="mirror"), "source_id": created["id"], "object_type_id": "keys"}
     to_file, to_endpoint = home.create(**to), home.create(**to, destination_connection_id="endpoint")
     assert home.run(to_file) == (6, 6, 6, 6, 0)
     assert {line["id"] for line in home.lines("keys.jsonl")} == set(keys)
@@ -197,14 +196,9 @@ def test_file_settings_choose_folder_and_file(home: Home) -> None:
 
 def test_two_syncs_write_to_one_file(home: Home) -> None:
     home.load({1: "Ada", 2: "Bob"})
-    name, title = (
-        home.create(
-            object_type_id="shared",
-            mappings=[PEOPLE[0], {"source_property_id": "name", "destination_property_id": prop}],
-        )
-        for prop in ("name", "title")
-    )
-    urls = [home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"] for sync_id in (name, title)]
+    titles = [PEOPLE[0], {"source_property_id": "name", "destination_property_id": "title"}]
+    sync_ids = [home.create(object_type_id="shared", mappings=mappings) for mappings in (PEOPLE, titles)]
+    urls = [home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"] for sync_id in sync_ids]
     assert [home.api.ended(url)["synced_rows"] for url in urls] == [2, 2]
     assert [sorted(line.items()) for line in home.lines("shared.jsonl")] == [
         [("id", 1), ("name", "Ada"), ("title", "Ada")],

@@ -106,11 +106,8 @@ def test_requests_change_the_schedules(data: Path) -> None:
     with served(with_schedules(data), control=True, schedules=True) as (service, api):
         wait_for_schedules(service)
         api.post("/elt_syncs/apart/disable", status=204)
-        api.post("/elt_streams/orders/set_sync_interval", {"sync_interval": YEARLY})
-        expected = SUBJECTS - {("elt_stream_run", "apart_rows")} | {("elt_stream_run", "orders")}
-        wait_for_schedules(service, expected)
-        api.delete(f"/orchestrations/nightly?cron_schedule={YEARLY}")
-        expected = expected - {("orchestration", "nightly")} | {("elt_stream_run", "people")}
-        wait_for_schedules(service, expected)
+        api.delete("/orchestrations/nightly", cron_schedule=YEARLY)
+        removed = {("elt_stream_run", "apart_rows"), ("orchestration", "nightly")}
+        wait_for_schedules(service, SUBJECTS - removed | {("elt_stream_run", "orders"), ("elt_stream_run", "people")})
         service.reset()
         wait_for_schedules(service)

@@ -11,6 +11,7 @@ from tests.contract.datapipe_local.warehouses import changed_state
 
 POINTER = {"incremental_pointer_id": "at"}
 MERGED = {**POINTER, "incremental_primary_key_name": ["id"]}
+HISTORY = {"enabled_history_table": True}
 HIDDEN = {"hashed_columns": ["a"], "excluded_columns": ["b"]}
 
 
@@ -44,7 +45,7 @@ def test_new_rows_are_merged_by_key(home: Home) -> None:
     ids=["equal pointers", "one null pointer", "null pointers"],
 )
 def test_unchanged_rows_of_one_key_change_nothing(home: Home, rows: list[dict[str, Any]], kept: str) -> None:
-    home.seed({"name": "orders", **MERGED, "enabled_history_table": True})
+    home.seed({"name": "orders", **MERGED, **HISTORY})
     for latest in (1, 2):
         home.write("orders", *({"id": 1, **row} for row in rows), {"id": 2, "n": "latest", "at": latest})
         # The second pass has a greater pointer in another row.
@@ -139,7 +140,7 @@ def test_changed_cursor_type_forces_full_load_unless_protected(home: Home) -> No
 
 
 def test_first_load_in_slices_then_incremental(home: Home) -> None:
-    home.seed({"name": "people", **MERGED, "enabled_history_table": True}, first_load_slice_rows=2)
+    home.seed({"name": "people", **MERGED, **HISTORY}, first_load_slice_rows=2)
     home.write("people", *({"id": number, "at": number} for number in range(5)))
     home.api.post("/elt_streams/people/request_run")
     url = "/elt_stream_runs?elt_stream_id=people&limit=1"
@@ -156,7 +157,7 @@ def test_columns_hidden_at_a_first_load_in_slices(home: Home, options: dict[str,
         added = home.change(name="people", enabled_history_table=True, **HIDDEN, **options)
         return str(added[0]["id"]) if added else "people"
 
-    home.seed({"name": "people", "enabled_history_table": True, **options})
+    home.seed({"name": "people", **HISTORY, **options})
     home.write("people", *({"id": number, "at": number, "a": "x", "b": "y"} for number in range(5)))
     stream = "people"
     if when == "before":
@@ -180,9 +181,7 @@ def test_columns_hidden_at_a_first_load_in_slices(home: Home, options: dict[str,
 
 
 def test_history_contains_every_version_of_a_row(home: Home) -> None:
-    home.seed(
-        {"name": "people", **MERGED, "enabled_history_table": True}, {"name": "whole", "enabled_history_table": True}
-    )
+    home.seed({"name": "people", **MERGED, **HISTORY}, {"name": "whole", **HISTORY})
     versions = "SELECT * EXCLUDE (valid_from, valid_to), valid_to IS NULL AS now FROM {{raw.shop.%s_history}}"
     for name in ("people", "whole"):
         home.load(name, {"id": 1, "n": "a", "at": 1}, {"id": 2, "n": "b", "at": 1})
@@ -209,7 +208,7 @@ def test_history_contains_every_version_of_a_row(home: Home) -> None:
 
 
 def test_hidden_columns_are_hidden_in_old_rows_and_history(home: Home) -> None:
-    home.seed({"name": "people", **MERGED, "enabled_history_table": True})
+    home.seed({"name": "people", **MERGED, **HISTORY})
     home.load("people", {"id": 1, "at": 1, "a": "x", "b": "y"})
     home.change(name="people", hashed_columns=["a"], excluded_columns=["b"], enabled_history_table=True)
     assert home.run("people") == (1, "FULL", "SCHEMA_CHANGE")
@@ -259,7 +258,7 @@ def test_invalid_options_are_refused(home: Home) -> None:
 
 
 def test_tables_of_streams_cannot_be_replaced(home: Home) -> None:
-    home.seed(*({"name": name, "enabled_history_table": True} for name in ("orders", "early")))
+    home.seed(*({"name": name, **HISTORY} for name in ("orders", "early")))
     home.load("orders", {"id": 1, "items": [{"sku": "a"}]})
     transform = {"folder_path": "shop", "sql_template": "SELECT 1 AS x", "publish": True}
     for keeps_history in (True, False):

@@ -166,9 +166,8 @@ def test_database_table_without_the_column(home: Home, protection: Json) -> None
     with closing(sqlite3.connect(home.folder / "shop.db")) as database, database:
         database.execute("CREATE TABLE people (id INTEGER, Email TEXT)")
         database.execute("INSERT INTO people VALUES (1, ?)", [SECRET])
-        home.connect(
-            "sql", {"url": f"sqlite:///{home.folder}/shop.db"}, [{"name": "people", "table": "people", **protection}]
-        )
+        url = f"sqlite:///{home.folder}/shop.db"
+        home.connect("sql", {"url": url}, [{"name": "people", "table": "people", **protection}])
         database.commit()
         home.run("people")
         before = table(home)

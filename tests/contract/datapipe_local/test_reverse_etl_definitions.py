@@ -64,10 +64,9 @@ def test_object_types_are_files_or_declared_types(home: Home) -> None:
 
 
 def test_available_operations_of_object_types(home: Home) -> None:
-    def offered(connection_id: str, object_type_id: str) -> dict[str, bool]:
-        answer = home.api.get(
-            f"{SYNCS}/available_operations", connection_id=connection_id, object_type_id=object_type_id
-        )
+    def offered(connection: str, object_type: str) -> dict[str, bool]:
+        query = {"connection_id": connection, "object_type_id": object_type}
+        answer = home.api.get(f"{SYNCS}/available_operations", **query)
         found = AvailableOperations.model_validate(answer).data
         assert {one.type for one in found} == {"primary"}
         return {str(one.mode): one.primary_key_required for one in found}

@@ -99,9 +99,8 @@ def test_refused_deletion_is_a_failed_record(home: Home, endpoint: Collection) -
     assert home.run(sync_id) == (3, 3, 3, 2, 1)
     assert home.failures(sync_id) == {"3": "refused with 422"}
     assert home.run(sync_id, {1: "Ada"}) == (1, 1, 1, 0, 1)
-    assert home.failures(sync_id) == {
-        "2": "The source no longer has the record, and it could not be deleted: refused with 422",
-    }
+    error = "The source no longer has the record, and it could not be deleted: refused with 422"
+    assert home.failures(sync_id) == {"2": error}
     assert home.run(sync_id) == (1, 1, 0, 0, 0)
     endpoint.refuses = lambda method, key: 0
     home.retry_all(sync_id)

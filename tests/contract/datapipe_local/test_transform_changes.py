@@ -328,10 +328,8 @@ def test_detach_with_a_schedule_requires_a_published_table(api: Api) -> None:
     draft = create(api, "draft", ONE, materialization="table")["id"]
     attach(api, "view", "nightly")
     for transform_id, message in ((draft, "a draft"), ("view", "a view")):
-        path = f"/transforms/{transform_id}/orchestration"
-        api.refused(
-            "DELETE", path, 400, code="not_a_published_table", message=message, params={"cron_expression": HOURLY}
-        )
+        path = f"/transforms/{transform_id}/orchestration?cron_expression={HOURLY}"
+        api.refused("DELETE", path, 400, code="not_a_published_table", message=message)
     assert get(api, "view")["rebuild_trigger"] == "orchestration"
     assert detach(api, "view")["rebuild_trigger"] == "none"
     publish(api, draft, wait_for_completion=True)

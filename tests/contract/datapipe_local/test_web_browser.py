@@ -216,8 +216,8 @@ def test_query_previews(browser: Chrome, service: LocalService, api: Api) -> Non
         until(browser, lambda: texts(browser, ".heading .badge") == [status])
 
     api.run_stream("people")
-    columns = "name, {'city': 'Bern'} AS address, NULL AS note"
-    show(f"SELECT {columns} FROM {{{{raw.shop.people}}}} ORDER BY name LIMIT 1", "Done")
+    sql = "SELECT name, {'city': 'Bern'} AS address, NULL AS note FROM {{raw.shop.people}} ORDER BY name LIMIT 1"
+    show(sql, "Done")
     assert texts(browser, "h1") == ["Query preview"]
     assert texts(browser, "thead th") == ["name", "address", "note"]
     assert texts(browser, "tbody tr > *")[1:] == ['{"city":"Bern"}', "null"]

@@ -1,10 +1,11 @@
-"""Resources of seeds, Airflow connections and modes that contract tests share."""
+"""Resources of seeds, Airflow connections, modes and requests that contract tests share."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from tests.support.documents import Block, blocks, names_of
@@ -75,6 +76,13 @@ def connect(
         "extra": {"poll_interval": 0.1, "retry_budget": 0} | extra,
     }
     patch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
+
+
+def send(service: LocalService, method: str, path: str, **more: Any) -> Any:
+    """Send a request, and return the parsed response, None without content."""
+    url = f"{service.base_url}{path}"
+    answer = httpx.request(method, url, headers=service.headers, timeout=60, **more).raise_for_status()
+    return answer.json() if answer.content else None
 
 
 def changes(service: LocalService, after: int = 0) -> list[str]:

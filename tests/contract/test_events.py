@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from airflow_provider_datapipe.triggers.events import (
@@ -19,7 +18,7 @@ from airflow_provider_datapipe.triggers.events import (
     ReverseEtlRunEventTrigger,
     TransformMaterializationEventTrigger,
 )
-from tests.contract.seeds import connect
+from tests.contract.seeds import connect, send
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.events import seed_in
@@ -40,10 +39,6 @@ def running(folder: Path) -> Iterator[LocalService]:
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service, "datapipe_contract")
-
-
-def ask(service: LocalService, path: str) -> None:
-    httpx.post(f"{service.base_url}{path}", headers=service.headers, json={}, timeout=30).raise_for_status()
 
 
 @asynccontextmanager
@@ -77,7 +72,7 @@ async def watched(trigger: Any, service: LocalService, pattern: str) -> AsyncIte
 )
 async def test_events_of_a_stream(what: dict[str, Any], service: LocalService) -> None:
     service.runs({"resources": {"s1": {"outcomes": [{}, {"fail": "planned failure"}, {"chunks": 2}]}}})
-    ask(service, "/elt_streams/s1/request_run")
+    send(service, "POST", "/elt_streams/s1/request_run")
     await asyncio.to_thread(
         wait_for, "a run is over", lambda: any(run["finished_at"] for run in service.journal_runs("s1")), limit=30
     )
@@ -86,7 +81,7 @@ async def test_events_of_a_stream(what: dict[str, Any], service: LocalService) -
     async with watched(trigger, service, pattern) as event:
         reported = []
         for _ in range(2):
-            ask(service, "/elt_streams/s1/request_run")
+            send(service, "POST", "/elt_streams/s1/request_run")
             reported.append(await event())
     runs = service.journal_runs("s1")
     slices = [run for run in runs if run["status"] == "CHUNK_COMPLETED"]
@@ -104,10 +99,10 @@ async def test_events_of_a_stream(what: dict[str, Any], service: LocalService) -
 async def test_events_of_orchestrations(orchestration_id: str | None, service: LocalService) -> None:
     trigger = OrchestrationRunEventTrigger(orchestration_id, **CONNECTION)
     async with watched(trigger, service, "/orchestration_runs") as event:
-        ask(service, "/orchestrations/o0/request_run")
+        send(service, "POST", "/orchestrations/o0/request_run")
         if orchestration_id is None:
             assert (await event())["resource_id"] == "o0"
-        ask(service, "/orchestrations/o1/request_run")
+        send(service, "POST", "/orchestrations/o1/request_run")
         payload = await event()
     (run,) = service.journal_runs("o1")
     assert (payload["resource_id"], payload["run_id"], payload["outcome"]) == ("o1", run["run_id"], "succeeded")
@@ -116,7 +111,7 @@ async def test_events_of_orchestrations(orchestration_id: str | None, service: L
 
 async def test_event_of_a_reverse_etl_run(service: LocalService) -> None:
     async with watched(ReverseEtlRunEventTrigger("numbers", **CONNECTION), service, "/reverse_etl_sync_runs") as event:
-        ask(service, "/reverse_etl_syncs/numbers/request_run")
+        send(service, "POST", "/reverse_etl_syncs/numbers/request_run")
         payload = await event()
     (run,) = service.journal_runs("numbers")[-1:]
     assert payload["run_id"] == run["run_id"]
@@ -126,17 +121,16 @@ async def test_event_of_a_reverse_etl_run(service: LocalService) -> None:
 async def test_events_of_a_materialization(service: LocalService) -> None:
     trigger = TransformMaterializationEventTrigger("numbers", outcomes=ANY, **CONNECTION)
     # The table of the seed is still being built.
-    with httpx.Client(base_url=service.base_url, headers=service.headers, trust_env=False) as client:
-        wait_for(
-            "the seed's table is built",
-            lambda: client.get("/transforms/numbers").json()["materialization_status"] != "running",
-            limit=30,
-        )
+    wait_for(
+        "the seed's table is built",
+        lambda: send(service, "GET", "/transforms/numbers")["materialization_status"] != "running",
+        limit=30,
+    )
     async with watched(trigger, service, "/transforms/*") as event:
-        ask(service, "/transforms/numbers/publish")
+        send(service, "POST", "/transforms/numbers/publish")
         payload = await event()
         service.runs({"resources": {"numbers": {"outcomes": [{"fail": "planned failure"}]}}})
-        ask(service, "/transforms/numbers/publish")
+        send(service, "POST", "/transforms/numbers/publish")
         failed = await event()
     assert (payload["kind"], payload["resource_id"], payload["outcome"]) == ("transform", "numbers", "succeeded")
     assert (failed["outcome"], failed["error"]) == ("failed", "planned failure")
@@ -144,19 +138,10 @@ async def test_events_of_a_materialization(service: LocalService) -> None:
 
 
 async def test_event_of_failed_records(service: LocalService) -> None:
-    def set_count(count: int) -> None:
-        rule = {"path": "/reverse_etl_failed_records/count", "rewrite": {"count": count}, "times": "always"}
-        service.faults([rule])
-
-    trigger = FailedRecordsEventTrigger("numbers", 10, **CONNECTION)
-    async with watched(trigger, service, "/reverse_etl_failed_records/count") as event:
-        set_count(9)
-        set_count(12)
+    path = "/reverse_etl_failed_records/count"
+    async with watched(FailedRecordsEventTrigger("numbers", 10, **CONNECTION), service, path) as event:
+        for count in (9, 12):
+            service.faults([{"path": path, "rewrite": {"count": count}, "times": "always"}])
         payload = await event()
-    assert payload == {
-        "kind": "failed_records",
-        "resource_id": "numbers",
-        "rows_failed": 12,
-        "threshold": 10,
-        "outcome": "partial",
-    }
+    reported = {"kind": "failed_records", "resource_id": "numbers", "rows_failed": 12, "threshold": 10}
+    assert payload == reported | {"outcome": "partial"}

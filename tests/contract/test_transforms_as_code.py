@@ -17,8 +17,8 @@ import pytest
 
 from airflow_provider_datapipe.operators.transform_folders import TransformPlanOperator
 from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError
-from tests.contract.seeds import changes, page_blocks, page_tasks
-from tests.contract.transform_commands import FILES, SEED, Say, put, send, transforms_by_path
+from tests.contract.seeds import changes, page_blocks, page_tasks, send
+from tests.contract.transform_commands import FILES, SEED, Say, put, transforms_by_path
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 

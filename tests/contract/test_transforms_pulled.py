@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.transform_commands import SEED, Say, list_transforms, put, send, transforms_by_path
+from tests.contract.seeds import send
+from tests.contract.transform_commands import SEED, Say, list_transforms, put, transforms_by_path
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 

@@ -133,7 +133,7 @@ def client(local: LocalService) -> Iterator[httpx.Client]:
         yield client
 
 
-def document(text: str = FILE) -> Document:
+def document(text: str) -> Document:
     return Document(text, "shop.yaml", {"TOKEN": SECRET})
 
 
@@ -150,6 +150,12 @@ def changed(plan: Plan) -> dict[str, Json]:
 
 def done(report: Report) -> dict[str, str]:
     return {item.name: str(item.result) for item in report.items if item.result is not Result.UNCHANGED}
+
+
+def one(resources: list[Json], **fields: Any) -> Json:
+    """Return the resource with these fields."""
+    (found,) = (each for each in resources if fields.items() <= each.items())
+    return found
 
 
 @pytest.fixture
@@ -188,8 +194,12 @@ def state(client: httpx.Client) -> Json:
     return found
 
 
+ORPHANS = {"Unused", "Shop -> raw_gone", "raw_old.Visits", "sales/people -> CRM gone"}
+
+
 def test_plan_lists_differences_without_secrets(service: Service) -> None:
     plan = planned(service)
+    mapping = {"source_property_id": "id", "destination_property_id": "id"}
     assert changed(plan) == {
         "create Nightly": {"cron_schedule": [None, "0 2 * * *"]},
         "update Old": {"cron_schedule": ["0 1 * * *", "0 3 * * *"]},
@@ -216,33 +226,17 @@ def test_plan_lists_differences_without_secrets(service: Service) -> None:
         "update raw_old.orders": {"full_sync_always": [False, True], "sync_interval": ["0 5 * * *", None]},
         "create raw_old.people": {},
         "update sales/people -> CRM things": {
-            "operation": [
-                operation(),
-                {
-                    "mode": "mirror",
-                    "mappings": [
-                        {"source_property_id": "id", "destination_property_id": "id", "primary_key": True},
-                    ],
-                },
-            ],
+            "operation": [operation(), {"mode": "mirror", "mappings": [mapping | {"primary_key": True}]}],
             "sync_interval": ["0 1 * * *", None],
             "orchestration": [None, "Nightly"],
         },
         "create raw.raw_new.orders -> CRM orders": {
-            "operation": [
-                None,
-                {"mode": "insert", "mappings": [{"source_property_id": "id", "destination_property_id": "id"}]},
-            ],
+            "operation": [None, {"mode": "insert", "mappings": [mapping]}],
             "sync_interval": [None, "0 8 * * *"],
             "enabled": [None, False],
         },
     }
-    assert {item.name for item in plan.orphans} == {
-        "Unused",
-        "Shop -> raw_gone",
-        "raw_old.Visits",
-        "sales/people -> CRM gone",
-    }
+    assert {item.name for item in plan.orphans} == ORPHANS
     reported = plan_text(plan) + json.dumps(plan.as_json())
     assert SECRET not in reported
     assert "before" not in reported
@@ -264,19 +258,11 @@ def test_second_apply_changes_nothing(
     assert state(client) == before
     assert "excluded_columns" in report.warnings[0]
 
-    current = state(client)
-    people = next(each for each in current["elt_streams"] if (each["schema"], each["name"]) == ("raw_new", "people"))
-    assert people["sync_interval"] == "0 6 * * *"
-    new, old = (
-        next(each for each in current["elt_syncs"] if each["destination_schema_name"] == schema)
-        for schema in ("raw_new", "raw_old")
-    )
+    assert one(before["elt_streams"], schema="raw_new", name="people")["sync_interval"] == "0 6 * * *"
+    new, old = (one(before["elt_syncs"], destination_schema_name=schema) for schema in ("raw_new", "raw_old"))
     assert (new["enabled"], new["orchestration_workflow_id"], new["config"]) == (False, "Nightly", {"token": SECRET})
     assert (old["enabled"], old["sync_interval"], old.get("orchestration_workflow_id")) == (True, "0 7 * * *", None)
-    things, orders = (
-        next(each for each in current["reverse_etl_syncs"] if each["object_type_id"] == name)
-        for name in ("things", "orders")
-    )
+    things, orders = (one(before["reverse_etl_syncs"], object_type_id=name) for name in ("things", "orders"))
     # Deactivated for its update, and active again, because the file does not set enabled.
     assert (things["enabled"], things["operation"]["mode"], things.get("sync_interval")) == (True, "mirror", None)
     assert (orders["enabled"], orders["source_id"]) == (False, "raw_new.orders")
@@ -285,8 +271,7 @@ def test_second_apply_changes_nothing(
 def test_orphans_are_deleted_only_with_delete_orphans(
     local: LocalService, service: Service, applied: Apply, client: httpx.Client
 ) -> None:
-    deleted = {name for name, result in done(applied(delete_orphans=True)).items() if result == "deleted"}
-    assert deleted == {"Unused", "Shop -> raw_gone", "raw_old.Visits", "sales/people -> CRM gone"}
+    assert {name for name, result in done(applied(delete_orphans=True)).items() if result == "deleted"} == ORPHANS
     plan = planned(service, delete_orphans=True)
     assert (changed(plan), plan.orphans) == ({}, ())
     # Omitted sections stay unchanged, and tables are never dropped.
@@ -361,10 +346,8 @@ elt_syncs:
 
 
 def test_failed_resource_skips_only_its_dependents(applied: Apply, service: Service) -> None:
-    text = FILE.replace("name: Nightly,", f"name: {'x' * 300},").replace(
-        "orchestration: Nightly", f"orchestration: {'x' * 300}"
-    )
-    report = applied(text.replace("- {name: people}", "- unknown\n      - people"))
+    text = FILE.replace("Nightly", "x" * 300).replace("- {name: people}", "- unknown\n      - people")
+    report = applied(text)
     results = done(report)
     assert results["x" * 300] == "failed"
     skipped = {name for name, result in results.items() if result == "skipped"}
@@ -376,18 +359,13 @@ def test_failed_resource_skips_only_its_dependents(applied: Apply, service: Serv
         "raw.raw_new.orders -> CRM orders",
     }
     assert results["raw_old.unknown"] == "failed"
-    assert {name: results[name] for name in ("Old", "Shop -> raw_old", "raw_old.orders", "raw_old.people")} == {
-        "Old": "updated",
-        "Shop -> raw_old": "updated",
-        "raw_old.orders": "updated",
-        "raw_old.people": "created",
-    }
+    assert {results[name] for name in ("Old", "Shop -> raw_old", "raw_old.orders")} == {"updated"}
+    assert results["raw_old.people"] == "created"
     errors = {item.name: item.error for item in report.items if item.error}
     assert "the source offers no stream 'unknown'" in str(errors["raw_old.unknown"])
     assert errors["raw_new.orders"] == "elt_sync Shop -> raw_new failed"
     # The second apply creates only the corrected and the skipped resources.
-    results = done(applied())
-    assert results.keys() == {"Nightly", *skipped}
+    assert done(applied()).keys() == {"Nightly", *skipped}
 
 
 def test_unsupported_change_fails_and_others_are_applied(applied: Apply, service: Service) -> None:
@@ -398,11 +376,10 @@ elt_syncs:
     start_date: 2026-01-31
     enabled: false
 """
-    assert [item.reason for item in planned(service, text).changes] == [
-        "start_date: it can't be changed after the sync is created"
-    ]
+    reason = "start_date: it can't be changed after the sync is created"
+    assert [item.reason for item in planned(service, text).changes] == [reason]
     (result,) = [item for item in applied(text).items if item.error]
-    assert (result.result, result.error) == (Result.FAILED, "start_date: it can't be changed after the sync is created")
+    assert (result.result, result.error) == (Result.FAILED, reason)
     assert changed(planned(service, text)) == {"update Shop -> raw_old": {"start_date": [None, "2026-01-31"]}}
 
 
@@ -437,8 +414,8 @@ elt_syncs:
     # After the first apply, the file would be invalid.
     with pytest.raises(WorkspaceError) as error:
         applied(text)
-    expected_error = "elt_syncs[0].orchestration: the file renames the orchestration 'Old' to 'New': use the new name"
-    assert str(error.value) == f"shop.yaml:3:79: {expected_error}"
+    problem = "elt_syncs[0].orchestration: the file renames the orchestration 'Old' to 'New': use the new name"
+    assert str(error.value) == f"shop.yaml:3:79: {problem}"
     for expected in ({"New": "updated"}, {}):
         assert done(applied(text.replace("Old}", "New}"))) == expected
 
@@ -458,16 +435,19 @@ class ProcessEnd(BaseException):
     """Simulated end of the process."""
 
 
+NO_CONNECTION = TransportError("no connection", sent=False)
+
+
 class InterruptedService(Service):
     """
     Service that ends at the n-th changing request: before it is sent, or before its response is read.
 
     :param at: the number of the request, from 1.
-    :param is_sent: send the request before the end.
     :param end: the exception that is raised from then on.
+    :param is_sent: send the request before the end.
     """
 
-    def __init__(self, inner: Service, at: int, *, is_sent: bool, end: BaseException) -> None:
+    def __init__(self, inner: Service, at: int, end: BaseException, *, is_sent: bool = False) -> None:
         super().__init__(inner._client, Progress(quiet=True))
         self.left, self.is_sent, self.end = at, is_sent, end
 
@@ -491,11 +471,9 @@ def test_apply_after_kill_at_any_request_reaches_same_state(
     assert changed(planned(service, delete_orphans=True)) == {}
     while True:
         local.reset()
+        interrupted = InterruptedService(service, interruptions + 1, ProcessEnd(), is_sent=is_sent)
         try:
-            applied(
-                delete_orphans=True,
-                by=InterruptedService(service, interruptions + 1, is_sent=is_sent, end=ProcessEnd()),
-            )
+            applied(delete_orphans=True, by=interrupted)
         except ProcessEnd:
             interruptions += 1
         else:
@@ -506,8 +484,7 @@ def test_apply_after_kill_at_any_request_reaches_same_state(
 
 
 def test_unavailable_service_skips_remaining_resources(applied: Apply, service: Service) -> None:
-    unavailable = TransportError("no connection", sent=False)
-    results = done(applied(by=InterruptedService(service, 3, is_sent=False, end=unavailable)))
+    results = done(applied(by=InterruptedService(service, 3, NO_CONNECTION)))
     assert list(results.values()) == ["created", "updated", "failed", *["skipped"] * 7]
     assert set(done(applied()).values()) == {"created", "updated"}
 
@@ -519,14 +496,13 @@ orchestrations:
   - {name: Unused, cron_schedule: 0 1 * * *}
   - {name: New, cron_schedule: 0 3 * * *}
 """
-    error = TransportError("no connection", sent=False)
-    results = done(applied(text, by=InterruptedService(service, 1, is_sent=False, end=error)))
+    results = done(applied(text, by=InterruptedService(service, 1, NO_CONNECTION)))
     assert results == {"Old": "failed", "New": "skipped"}
 
 
 def test_errors_mask_secret_settings(applied: Apply, service: Service) -> None:
     refusal = TransportError(f"the service reports: no token {SECRET}", sent=True)
-    report = applied(by=InterruptedService(service, 3, is_sent=False, end=refusal))
+    report = applied(by=InterruptedService(service, 3, refusal))
     errors = [item.error for item in report.items if item.error]
     assert "the service reports: no token ***" in errors
     assert SECRET not in str(errors)
@@ -539,7 +515,7 @@ def test_recovery_ends_once_the_file_sets_enabled(applied: Apply, service: Servi
 
     with pytest.raises(ProcessEnd):
         # The process ends after it has deactivated the sync.
-        apply_entry(", sync_interval: 0 9 * * *", InterruptedService(service, 2, is_sent=False, end=ProcessEnd()))
+        apply_entry(", sync_interval: 0 9 * * *", InterruptedService(service, 2, ProcessEnd()))
     assert done(apply_entry(", enabled: true")) == {"sales/people -> CRM things": "updated"}
     client.post("/reverse_etl_syncs/things/deactivate").raise_for_status()
     assert done(apply_entry("")) == {}
@@ -556,13 +532,9 @@ class Command:
         self._env = {**os.environ, "DATAPIPE_API_KEY": local.api_key, "TOKEN": SECRET}
 
     def start(self, *options: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", "airflow_provider_datapipe.cli", *self._arguments, *options],
-            env=self._env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        command = [sys.executable, "-m", "airflow_provider_datapipe.cli", *self._arguments, *options]
+        pipes: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, env=self._env, **pipes)  # noqa: S603 - our own program
 
     def leaves_no_files(self) -> bool:
         return list(self.file.parent.iterdir()) == [self.file]

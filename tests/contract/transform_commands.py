@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import httpx
 import pytest
 
 from airflow_provider_datapipe.cli.program import main
-from tests.contract.seeds import NIGHTLY
+from tests.contract.seeds import NIGHTLY, send
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,11 +107,6 @@ def put(folder: Path, files: dict[str, str]) -> None:
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(text.encode())
-
-
-def send(service: LocalService, method: str, path: str, **more: Any) -> Any:
-    answer = httpx.request(method, f"{service.base_url}{path}", headers=service.headers, **more).raise_for_status()
-    return answer.json() if answer.content else None
 
 
 def transforms_by_path(service: LocalService) -> dict[str, dict[str, Any]]:

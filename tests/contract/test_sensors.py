@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any
 from unittest.mock import Mock
 
-import httpx
 import pytest
 from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import (
@@ -47,18 +46,18 @@ from airflow_provider_datapipe.sensors.state import (
     ReverseEtlFreshnessSensor,
     ReverseEtlLastRunSensor,
 )
-from tests.contract.seeds import FILES, NIGHTLY, OUT, ROWS, connect, elt_sync, reverse_etl_sync, transform
+from tests.contract.seeds import FILES, NIGHTLY, OUT, ROWS, connect, elt_sync, reverse_etl_sync, send, transform
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
-from tests.support.tasks import RescheduledMemory
+from tests.support.tasks import RescheduledMemory, first_event, recreated_trigger
 
 FROM_TRIGGER = pytest.param("from_trigger", marks=since("3.3", "start_from_trigger"))
 MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred", FROM_TRIGGER])
 PATHS = {
-    "stream": ("elt_streams/sync.a", "elt_stream_runs", "elt_stream_id"),
-    "orchestration": ("orchestrations/nightly", "orchestration_runs", "orchestration_id"),
-    "reverse_etl": ("reverse_etl_syncs/out", "reverse_etl_sync_runs", "reverse_etl_sync_id"),
+    "stream": ("/elt_streams/sync.a", "/elt_stream_runs", "elt_stream_id"),
+    "orchestration": ("/orchestrations/nightly", "/orchestration_runs", "orchestration_id"),
+    "reverse_etl": ("/reverse_etl_syncs/out", "/reverse_etl_sync_runs", "reverse_etl_sync_id"),
 }
 SOURCES = {"a.csv": ROWS, "b.csv": ROWS}
 SEED = {
@@ -95,7 +94,7 @@ def sense(mode: str, found: type[Any], **arguments: Any) -> Any:
         module, _, name = start.trigger_cls.rpartition(".")
         trigger = getattr(importlib.import_module(module), name)(**stored(start.trigger_kwargs))
         limit = start.timeout.total_seconds()
-        method, given = start.next_method, {"event": asyncio.run(event_of(trigger, limit))}
+        method, given = start.next_method, {"event": asyncio.run(event_within(limit, trigger))}
     while True:
         task = found(**arguments)
         try:
@@ -103,11 +102,8 @@ def sense(mode: str, found: type[Any], **arguments: Any) -> Any:
                 return task.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
             return getattr(task, method)(context, **given)
         except TaskDeferred as deferral:
-            if deferral.timeout is not None:
-                raise AssertionError("a time-out of the deferral would by-pass execute_complete") from None
-            _, kept = deferral.trigger.serialize()
-            trigger = type(deferral.trigger)(**stored(kept))
-            method, given = deferral.method_name, {"event": asyncio.run(event_of(trigger, None))}
+            event = asyncio.run(first_event(recreated_trigger(deferral)))
+            method, given = deferral.method_name, {"event": event}
         except AirflowRescheduleException as later:
             time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
 
@@ -117,43 +113,64 @@ def stored(arguments: dict[str, Any]) -> dict[str, Any]:
     return again
 
 
-async def event_of(trigger: Any, limit: float | None) -> Any:
+async def event_within(limit: float, trigger: Any) -> Any:
     try:
         async with asyncio.timeout(limit):
-            return json.loads(json.dumps((await anext(trigger.run())).payload))
+            return await first_event(trigger)
     except TimeoutError:
         return "timeout"
 
 
-def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
+def runs_of(service: LocalService, kind: str = "stream") -> list[dict[str, Any]]:
     """Return the runs of the tested resource of this kind, oldest first."""
     path, listing, owner = PATHS[kind]
-    query = {owner: path.partition("/")[2], "limit": "100"}
-    answer = httpx.get(f"{service.base_url}/{listing}", params=query, headers=service.headers)
-    runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
+    query = {owner: path.rpartition("/")[2], "limit": "100"}
+    runs: list[dict[str, Any]] = send(service, "GET", listing, params=query)["data"]
     return runs[::-1]
 
 
-def request_run(service: LocalService, kind: str) -> None:
-    httpx.post(f"{service.base_url}/{PATHS[kind][0]}/request_run", headers=service.headers).raise_for_status()
+def request_run(service: LocalService, kind: str = "stream") -> None:
+    send(service, "POST", f"{PATHS[kind][0]}/request_run")
 
 
-def run_resource(service: LocalService, kind: str, times: int = 1) -> list[dict[str, Any]]:
+def begin_run(service: LocalService, kind: str = "stream") -> None:
+    """Request a run, and wait until it has started."""
+    request_run(service, kind)
+    wait_for(f"an active run of the {kind}", lambda: bool(runs_of(service, kind)), limit=60, interval=0.02)
+
+
+def await_end(service: LocalService, kind: str = "stream", number: int = 1) -> None:
+    """Wait until the resource has this number of runs, and its last run has ended."""
+
+    def over() -> bool:
+        runs = runs_of(service, kind)
+        return len(runs) >= number and bool(runs[-1].get("finished_at"))
+
+    wait_for(f"the end of a run of the {kind}", over, limit=60, interval=0.02)
+
+
+def run_resource(service: LocalService, kind: str = "stream", times: int = 1) -> list[dict[str, Any]]:
     """Run the resource a number of times, and return all of its runs."""
     for _ in range(times):
-        before = len(runs_of(service, kind))
+        number = len(runs_of(service, kind)) + 1
         request_run(service, kind)
-
-        def over(least: int = before + 1) -> bool:
-            runs = runs_of(service, kind)
-            return len(runs) >= least and bool(runs[-1].get("finished_at"))
-
-        wait_for(f"a run of the {kind}", over, limit=60, interval=0.02)
+        await_end(service, kind, number)
     return runs_of(service, kind)
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat()
+
+
+def deferrable_sensor(**arguments: Any) -> EltStreamRunSensor:
+    return EltStreamRunSensor(task_id="t", stream_id="sync.a", deferrable=True, **arguments)
+
+
+def deferred_trigger(sensor: EltStreamRunSensor) -> Any:
+    """Run a sensor until it defers, and return its trigger."""
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({"ti": RescheduledMemory()})  # type: ignore[typeddict-item]  # the used part of a context
+    return deferred.value.trigger
 
 
 def run_and_act(service: LocalService, path: str, act: Callable[[], Any], sensor: Callable[[], Any]) -> Any:
@@ -188,7 +205,7 @@ OTHERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
 @MODES
 @pytest.mark.parametrize("kind", SENSORS)
 def test_backfill_finds_the_run_of_its_data_interval(kind: str, mode: str, service: LocalService) -> None:
-    runs = run_resource(service, kind, 3)
+    runs = run_resource(service, kind, times=3)
     found, arguments = SENSORS[kind]
     for before, after in pairwise(runs):
         # Just after the start of a run: by start time, this run is too early and the newest run is too late.
@@ -208,9 +225,11 @@ def test_backfill_finds_the_run_of_its_data_interval(kind: str, mode: str, servi
 def test_sensor_waits_for_a_later_run(kind: str, mode: str, service: LocalService) -> None:
     before = run_resource(service, kind)
     found, arguments = SENSORS[kind]
-    path = f"/{PATHS[kind][1]}"
     result = run_and_act(
-        service, path, lambda: request_run(service, kind), lambda: sense(mode, found, after=now(), **arguments)
+        service,
+        PATHS[kind][1],
+        lambda: request_run(service, kind),
+        lambda: sense(mode, found, after=now(), **arguments),
     )
     (new,) = runs_of(service, kind)[len(before) :]
     assert result["run_id"] == new["id"]
@@ -220,34 +239,28 @@ def test_sensor_waits_for_a_later_run(kind: str, mode: str, service: LocalServic
 @MODES
 def test_active_run_from_before_does_not_match(mode: str, service: LocalService) -> None:
     service.runs({"minimum_duration": 0.5})
-    request_run(service, "stream")
-    wait_for("a run", lambda: any(run["started_at"] for run in runs_of(service, "stream")), limit=60, interval=0.02)
+    begin_run(service)
 
     def start_next_run() -> None:
         # A new run requires the end of the active run.
-        wait_for("its end", lambda: bool(runs_of(service, "stream")[0].get("finished_at")), limit=60, interval=0.02)
-        request_run(service, "stream")
+        await_end(service)
+        request_run(service)
 
-    (active,) = runs_of(service, "stream")
+    (active,) = runs_of(service)
     start = datetime.fromisoformat(active["started_at"]) + timedelta(milliseconds=1)
+    arguments: dict[str, Any] = {"stream_id": "sync.a", "after": start}
     result = run_and_act(
-        service,
-        "/elt_stream_runs",
-        start_next_run,
-        lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=start),
+        service, "/elt_stream_runs", start_next_run, lambda: sense(mode, EltStreamRunSensor, **arguments)
     )
-    assert result["run_id"] == runs_of(service, "stream")[1]["id"]
-    assert (
-        sense(mode, EltStreamRunSensor, stream_id="sync.a", after=start, moment_of="end")["run_id"]
-        == (runs_of(service, "stream")[0]["id"])
-    )
+    assert result["run_id"] == runs_of(service)[1]["id"]
+    assert sense(mode, EltStreamRunSensor, moment_of="end", **arguments)["run_id"] == active["id"]
 
 
 @MODES
 def test_failed_run_fails_the_sensor_unless_on_failure_next(mode: str, service: LocalService) -> None:
     service.runs({"resources": {"sync.a": {"outcomes": [{"fail": "The source is restart_service."}]}}})
     start = now()
-    runs = run_resource(service, "stream", 2)
+    runs = run_resource(service, times=2)
     arguments: dict[str, Any] = {"stream_id": "sync.a", "after": start}
     with pytest.raises(RunFailedError):
         sense(mode, EltStreamRunSensor, **arguments)
@@ -259,8 +272,7 @@ def test_failed_run_fails_the_sensor_unless_on_failure_next(mode: str, service: 
 
 @MODES
 def test_failed_run_is_raised_with_its_cause(mode: str, service: LocalService) -> None:
-    path = f"{service.base_url}/elt_streams/broken.nowhere/request_run"
-    httpx.post(path, headers=service.headers).raise_for_status()
+    send(service, "POST", "/elt_streams/broken.nowhere/request_run")
     with pytest.raises(RunFailedError, match=r"nowhere\.csv"):
         sense(mode, EltStreamRunSensor, stream_id="broken.nowhere", newest=True)
 
@@ -269,8 +281,7 @@ def test_failed_run_is_raised_with_its_cause(mode: str, service: LocalService) -
 def test_newest_run_is_awaited_while_it_is_active(mode: str, service: LocalService) -> None:
     service.runs({"minimum_duration": 2})
     for kind in SENSORS:
-        request_run(service, kind)
-    wait_for("active runs", lambda: all(runs_of(service, kind) for kind in SENSORS), limit=60, interval=0.02)
+        begin_run(service, kind)
     for found, arguments in SENSORS.values():
         result = sense(mode, found, newest=True, **arguments)
         assert result["outcome"] == "succeeded"
@@ -280,33 +291,21 @@ def test_newest_run_is_awaited_while_it_is_active(mode: str, service: LocalServi
 @MODES
 def test_newest_run_that_stays_active_times_out(mode: str, service: LocalService) -> None:
     service.runs({"minimum_duration": 3_600})
-    request_run(service, "stream")
-    wait_for("an active run", lambda: bool(runs_of(service, "stream")), limit=60, interval=0.02)
+    begin_run(service)
     with pytest.raises(AirflowSensorTimeout):
         sense(mode, EltStreamRunSensor, newest=True, timeout=0.3, **SENSORS["stream"][1])
 
 
 def test_newest_run_stays_selected_after_a_deferral(service: LocalService) -> None:
     service.runs({"minimum_duration": 15})
-    request_run(service, "stream")
-    wait_for("an active run", lambda: bool(runs_of(service, "stream")), limit=60, interval=0.02)
-    arguments: dict[str, Any] = {
-        "task_id": "t",
-        "stream_id": "sync.a",
-        "newest": True,
-        "timeout": 0.3,
-        "poke_interval": 0.1,
-    }
-    sensor, again, earlier = (EltStreamRunSensor(**arguments, deferrable=True, defer_after=0) for _ in range(3))
-    with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute({"ti": RescheduledMemory()})  # type: ignore[typeddict-item]  # the used part of a context
-    event = asyncio.run(event_of(deferred.value.trigger, None))
+    begin_run(service)
+    timing: dict[str, Any] = {"timeout": 0.3, "poke_interval": 0.1, "defer_after": 0}
+    sensor, again, earlier = (deferrable_sensor(newest=True, **timing) for _ in range(3))
+    event = asyncio.run(first_event(deferred_trigger(sensor)))
     assert event["status"] == "timeout"
-    wait_for(
-        "the end of the run", lambda: bool(runs_of(service, "stream")[0].get("finished_at")), limit=60, interval=0.02
-    )
+    await_end(service)
     service.runs({})
-    runs = run_resource(service, "stream")
+    runs = run_resource(service)
     assert again.execute_complete({}, event)["run_id"] == runs[0]["id"]
     # A trigger of an earlier version does not send the fields of the condition.
     del event["fields"]
@@ -317,12 +316,12 @@ def test_newest_run_stays_selected_after_a_deferral(service: LocalService) -> No
 def test_load_in_slices_counts_as_one_run(mode: str, service: LocalService) -> None:
     start = now()
     service.runs({"resources": {"sync.a": {"outcomes": [{"chunks": 2}]}}})
-    request_run(service, "stream")
-    wait_for("the load", lambda: [run["status"] for run in runs_of(service, "stream")][2:] == ["COMPLETED"], limit=60)
-    runs = runs_of(service, "stream")
+    request_run(service)
+    wait_for("the load", lambda: [run["status"] for run in runs_of(service)][2:] == ["COMPLETED"], limit=60)
+    runs = runs_of(service)
     assert sense(mode, EltStreamRunSensor, stream_id="sync.a", after=start)["run_id"] == runs[2]["id"]
     # The load began before its second slice, so it does not match.
-    later = run_resource(service, "stream")
+    later = run_resource(service)
     assert sense(mode, EltStreamRunSensor, stream_id="sync.a", after=runs[1]["started_at"])["run_id"] == later[-1]["id"]
     assert sense(mode, EltStreamRunSensor, stream_id="sync.a", run_id=runs[0]["id"])["run_id"] == runs[2]["id"]
 
@@ -331,12 +330,12 @@ def test_load_in_slices_counts_as_one_run(mode: str, service: LocalService) -> N
 def test_sync_sensor_waits_for_all_streams(mode: str, service: LocalService) -> None:
     first = now()
     for name in "ab":
-        httpx.post(f"{service.base_url}/elt_streams/sync.{name}/request_run", headers=service.headers)
+        send(service, "POST", f"/elt_streams/sync.{name}/request_run")
     result = sense(mode, EltSyncRunSensor, sync_id="sync", after=first)
     assert result["outcome"] == "succeeded"
     assert {name: each["rows_synced"] for name, each in result["streams"].items()} == {"a": 3, "b": 3}
     second = now()
-    run_resource(service, "stream")
+    run_resource(service)
     assert sense(mode, EltSyncRunSensor, sync_id="sync", streams=["a"], after=second)["streams"].keys() == {"a"}
     with pytest.raises(AirflowSensorTimeout):
         sense(mode, EltSyncRunSensor, sync_id="sync", after=second, timeout=0.5)
@@ -347,7 +346,7 @@ def test_sync_sensor_waits_for_all_streams(mode: str, service: LocalService) -> 
 
 def test_poll_of_a_sync_is_one_request(service: LocalService) -> None:
     start = now()
-    run_resource(service, "stream")
+    run_resource(service)
     with pytest.raises(AirflowSensorTimeout):
         sense("poke", EltSyncRunSensor, sync_id="sync", after=start, timeout=0.6)
     polls = service.journal_requests("/elt_syncs/sync/status")
@@ -389,7 +388,7 @@ def test_freshness_and_last_run_sensors(kind: str, mode: str, service: LocalServ
 @MODES
 @pytest.mark.parametrize("age", [{"max_age": timedelta.max}, {"max_age": 60, "as_of": "0001-01-01T00:00:00Z"}], ids=str)
 def test_each_run_is_fresh_before_the_first_date(age: dict[str, Any], mode: str, service: LocalService) -> None:
-    (run,) = run_resource(service, "stream")
+    (run,) = run_resource(service)
     assert sense(mode, EltStreamFreshnessSensor, stream_id="sync.a", **age)["run_id"] == run["id"]
     result = sense(mode, EltSyncFreshnessSensor, sync_id="sync", streams=["a"], **age)
     assert result["streams"]["a"]["run_id"] == run["id"]
@@ -400,10 +399,10 @@ def test_freshness_sensor_waits_for_a_run(mode: str, service: LocalService) -> N
     result = run_and_act(
         service,
         "/elt_stream_runs",
-        lambda: request_run(service, "stream"),
+        lambda: request_run(service),
         lambda: sense(mode, EltStreamFreshnessSensor, stream_id="sync.a", max_age=600),
     )
-    assert result["run_id"] == runs_of(service, "stream")[0]["id"]
+    assert result["run_id"] == runs_of(service)[0]["id"]
 
 
 @MODES
@@ -499,12 +498,12 @@ def test_run_of_another_resource_is_refused(kind: str, mode: str, service: Local
 
 @MODES
 def test_sensor_survives_a_restart_of_the_service(mode: str, service: LocalService) -> None:
-    run_resource(service, "stream")
+    run_resource(service)
 
     def restart_service() -> None:
         service.stop()
         service.start()
-        request_run(service, "stream")
+        request_run(service)
 
     result = run_and_act(
         service,
@@ -512,20 +511,18 @@ def test_sensor_survives_a_restart_of_the_service(mode: str, service: LocalServi
         restart_service,
         lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now()),
     )
-    assert result["run_id"] == runs_of(service, "stream")[-1]["id"]
+    assert result["run_id"] == runs_of(service)[-1]["id"]
 
 
 def test_unreadable_connection_in_the_trigger_is_lost_contact(monkeypatch: pytest.MonkeyPatch) -> None:
-    sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, poke_interval=0.1)
-    with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute({"ti": RescheduledMemory()})  # type: ignore[typeddict-item]  # the used part of a context
+    sensor = deferrable_sensor(after=now(), poke_interval=0.1)
+    trigger = deferred_trigger(sensor)
     monkeypatch.delenv("AIRFLOW_CONN_DATAPIPE_DEFAULT")
-    event = asyncio.run(event_of(deferred.value.trigger, None))
+    event = asyncio.run(first_event(trigger))
     with pytest.raises(LostContactError, match="datapipe_default"):
         sensor.execute_complete({}, event)
-    never = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, never_fail=True)
     with pytest.raises(AirflowSkipException):
-        never.execute_complete({}, event)
+        deferrable_sensor(after=now(), never_fail=True).execute_complete({}, event)
 
 
 @pytest.mark.parametrize(
@@ -539,22 +536,14 @@ def test_unknown_run_outcome_is_skipped_only_by_never_fail(
         reason, RunRef("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is restart_service"
     )
     event = {"status": "success", "check": Check("it is restart_service", is_met=True, ends=(end,)).as_dict()}
-    cases: list[tuple[dict[str, Any], type[Exception]]] = [
-        ({}, expected),
-        ({"soft_fail": True}, expected),
-        ({"never_fail": True}, AirflowSkipException),
-    ]
-    for flags, raised in cases:
-        sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, **flags)
-        with pytest.raises(raised):
-            sensor.execute_complete({}, json.loads(json.dumps(event)))
+    for flag in TIME_OVER:
+        sensor = deferrable_sensor(after=now(), **({flag: True} if flag else {}))
+        with pytest.raises(AirflowSkipException if flag == "never_fail" else expected):
+            sensor.execute_complete({}, stored(event))
 
 
 def test_trigger_arguments_are_json_without_secrets(service: LocalService) -> None:
-    sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True)
-    with pytest.raises(TaskDeferred) as deferred:
-        sensor.execute({"ti": RescheduledMemory()})  # type: ignore[typeddict-item]  # the used part of a context
-    path, arguments = deferred.value.trigger.serialize()
-    text = json.dumps(arguments)
-    assert service.api_key not in text
-    assert type(deferred.value.trigger)(**json.loads(text)).serialize() == (path, arguments)
+    trigger = deferred_trigger(deferrable_sensor(after=now()))
+    path, arguments = trigger.serialize()
+    assert service.api_key not in json.dumps(arguments)
+    assert type(trigger)(**stored(arguments)).serialize() == (path, arguments)

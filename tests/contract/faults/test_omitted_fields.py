@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from airflow.sdk import BaseOperator
 
@@ -30,6 +29,7 @@ from airflow_provider_datapipe.operators.transform_folders import TransformBulkD
 from airflow_provider_datapipe.operators.transforms import TransformDeployOperator, TransformDetachOperator
 from airflow_provider_datapipe.operators.workspaces import WorkspaceApplyOperator, WorkspacePlanOperator
 from airflow_provider_datapipe.resources.schedule_kinds import ScheduleNotPausableError
+from tests.contract.seeds import NIGHTLY, changes, connect, elt_sync, reverse_etl_sync, send, transform
 from tests.support.local_service import LocalService
 from tests.support.omitting_service import OmittingService
 from tests.support.tasks import Memory, run
@@ -37,6 +37,8 @@ from tests.support.workspaces import destination, operation, source
 
 Serve = Callable[..., Any]
 
+#: Schedule that no resource of the service has.
+NEW = "0 9 * * *"
 WORKSPACE = """\
 orchestrations:
   - name: Nightly
@@ -58,9 +60,9 @@ reverse_etl_syncs:
 """
 
 
-@pytest.fixture(params=["newer", "older"])
+@pytest.fixture(params=[False, True], ids=["newer", "older"])
 def service(request: pytest.FixtureRequest, serve: Serve) -> Any:
-    return serve(OmittingService(older=request.param == "older"), poll_interval=0.05)
+    return serve(OmittingService(older=request.param), poll_interval=0.05)
 
 
 @pytest.fixture
@@ -94,11 +96,14 @@ def apply(service: OmittingService | LocalService, workspace: Path) -> int:
     return command(service, "apply", "--workspace", str(workspace))
 
 
+def changed_sync(schedule: str, other: str) -> str:
+    """Return the workspace whose ELT sync has another schedule, and another line instead of its orchestration."""
+    return WORKSPACE.replace("0 3", schedule).replace("orchestration: Nightly\n    source", f"{other}\n    source")
+
+
 def detached(schedule: str) -> str:
     """Return the workspace whose ELT sync has another schedule and no orchestration."""
-    return WORKSPACE.replace("0 3", schedule).replace(
-        "orchestration: Nightly\n    source", "orchestration: null\n    source"
-    )
+    return changed_sync(schedule, "orchestration: null")
 
 
 def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -128,15 +133,10 @@ def test_plan_exits_with_0_and_names_each_unknown_field_once(
 
 
 def test_unknown_schedule_is_sent_with_another_change(service: OmittingService, workspace: Path) -> None:
-    workspace.write_text(
-        WORKSPACE.replace("0 3", "30 3").replace(
-            "orchestration: Nightly\n    source", "settings: {depth: 1}\n    source"
-        )
-    )
+    workspace.write_text(changed_sync("30 3", "settings: {depth: 1}"))
     assert apply(service, workspace) == 0
-    assert service.changes == [
-        ("POST", "/elt_syncs/shop", {"elt_settings": {"depth": 1}, "sync_interval": "30 3 * * *"})
-    ]
+    body = {"elt_settings": {"depth": 1}, "sync_interval": "30 3 * * *"}
+    assert service.changes == [("POST", "/elt_syncs/shop", body)]
 
 
 @pytest.mark.slow
@@ -225,52 +225,39 @@ def test_an_attached_reverse_etl_sync_is_detached(service: OmittingService) -> N
 
 
 def test_create_operators_send_no_unknown_schedule(older: OmittingService, caplog: pytest.LogCaptureFixture) -> None:
-    sync = EltSyncCreateOperator(
-        task_id="s",
-        connection_id="in",
-        destination_schema_name="shop",
-        sync_interval="0 9 * * *",
-        if_exists="update",
-    )
-    orchestration = OrchestrationCreateOperator(
-        task_id="o", name="Nightly", cron_schedule="0 9 * * *", if_exists="update"
-    )
-    for task in (sync, orchestration):
+    more: dict[str, Any] = {"task_id": "t", "if_exists": "update"}
+    sync = EltSyncCreateOperator(connection_id="in", destination_schema_name="shop", sync_interval=NEW, **more)
+    for task in (sync, OrchestrationCreateOperator(name="Nightly", cron_schedule=NEW, **more)):
         caplog.clear()
         result = run(task)
         assert (result["action"], len(warnings_in(caplog)), older.changes) == ("none", 1, [])
 
 
-@pytest.mark.parametrize(
-    ("task", "change"),
-    [
-        (
-            EltSyncUpdateOperator(task_id="t", sync_id="shop", sync_interval="0 9 * * *"),
-            ("POST", "/elt_syncs/shop", {"sync_interval": "0 9 * * *"}),
-        ),
-        (
-            EltStreamSetIntervalOperator(task_id="t", stream_id="shop.orders", sync_interval="0 9 * * *"),
-            ("POST", "/elt_streams/shop.orders/set_sync_interval", {"sync_interval": "0 9 * * *"}),
-        ),
-        (
-            EltStreamClearIntervalOperator(task_id="t", stream_id="shop.orders"),
-            ("POST", "/elt_streams/shop.orders/clear_sync_interval", None),
-        ),
-        (
-            OrchestrationUpdateOperator(task_id="t", orchestration_id="nightly", cron_schedule="0 9 * * *"),
-            ("POST", "/orchestrations/nightly", {"cron_schedule": "0 9 * * *"}),
-        ),
-        (
-            TransformDetachOperator(task_id="t", transform_id="people", cron_expression="0 9 * * *"),
-            ("DELETE", "/transforms/people/orchestration", None),
-        ),
-    ],
-    ids=lambda each: type(each).__name__,
-)
+INTERVAL = {"sync_interval": NEW}
+STREAM = {"stream_id": "shop.orders"}
+#: Operator and its arguments, and the request.
+ONE_FIELD: list[tuple[Any, dict[str, str], tuple[str, str, Any]]] = [
+    (EltSyncUpdateOperator, {"sync_id": "shop"} | INTERVAL, ("POST", "/elt_syncs/shop", INTERVAL)),
+    (EltStreamSetIntervalOperator, STREAM | INTERVAL, ("POST", "/elt_streams/shop.orders/set_sync_interval", INTERVAL)),
+    (EltStreamClearIntervalOperator, STREAM, ("POST", "/elt_streams/shop.orders/clear_sync_interval", None)),
+    (
+        OrchestrationUpdateOperator,
+        {"orchestration_id": "nightly", "cron_schedule": NEW},
+        ("POST", "/orchestrations/nightly", {"cron_schedule": NEW}),
+    ),
+    (
+        TransformDetachOperator,
+        {"transform_id": "people", "cron_expression": NEW},
+        ("DELETE", "/transforms/people/orchestration", None),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "arguments", "change"), ONE_FIELD)
 def test_an_operator_for_one_field_sends_it_with_one_warning(
-    older: OmittingService, caplog: pytest.LogCaptureFixture, task: Any, change: Any
+    older: OmittingService, caplog: pytest.LogCaptureFixture, kind: Any, arguments: dict[str, str], change: Any
 ) -> None:
-    result = run(task)
+    result = run(kind(task_id="t", **arguments))
     assert (result["changed"], older.changes, len(warnings_in(caplog))) == (True, [change], 1)
 
 
@@ -288,30 +275,35 @@ def test_deploy_sends_no_unknown_schedule(older: OmittingService, caplog: pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"documentation": "People."}, {"sql_template": "SELECT 2 AS id"}])
 def test_deploy_sends_an_unknown_schedule_with_another_change(older: OmittingService, changed: Any) -> None:
-    run(deploy(cron_expression="0 9 * * *", **changed))
-    assert older.held["transforms"]["people"]["cron_expression"] == "0 9 * * *"
+    run(deploy(cron_expression=NEW, **changed))
+    assert older.held["transforms"]["people"]["cron_expression"] == NEW
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with the file of a transform."""
+    (tmp_path / "people.sql").write_text("-- ---\n-- schedule: 0 4 * * *\n-- ---\nSELECT 1 AS id\n")
+    return tmp_path
 
 
 def test_deploy_of_a_folder_sends_no_unknown_schedule(
-    older: OmittingService, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    older: OmittingService, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "people.sql").write_text("-- ---\n-- schedule: 0 4 * * *\n-- ---\nSELECT 1 AS id\n")
-    result = run(TransformBulkDeployOperator(task_id="t", folder=str(tmp_path)))
+    result = run(TransformBulkDeployOperator(task_id="t", folder=str(folder)))
     assert (result["counts"]["unchanged"], older.changes, len(warnings_in(caplog))) == (1, [], 1)
 
 
 def test_plan_and_deploy_of_a_folder_on_the_command_line(
-    older: OmittingService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    older: OmittingService, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "people.sql"
-    file.write_text("-- ---\n-- schedule: 0 4 * * *\n-- ---\nSELECT 1 AS id\n")
     for name in ("plan", "deploy"):
-        assert command(older, name, "--transforms", str(tmp_path)) == 0
+        assert command(older, name, "--transforms", str(folder)) == 0
         assert capsys.readouterr().out.count("does not show cron_expression") == 1
+    file = folder / "people.sql"
     before = file.read_text()
-    assert command(older, "pull", "--transforms", str(tmp_path)) == 0
+    assert command(older, "pull", "--transforms", str(folder)) == 0
     assert (file.read_text(), older.changes) == (before, [])
-    assert command(older, "deploy", "--transforms", str(tmp_path), "--resend") == 0
+    assert command(older, "deploy", "--transforms", str(folder), "--resend") == 0
     assert older.changes == [("PATCH", "/transforms/people", {"cron_expression": "0 4 * * *"})]
 
 
@@ -359,8 +351,8 @@ def test_a_table_with_an_unknown_schedule_is_paused(
     with pytest.raises(ScheduleNotPausableError, match="does not show its cron_expression"):
         run(ScheduleSnapshotOperator(task_id="snapshot", transform_id="people"), Task())
     given = schedule or "none"
-    changes = bool(attached or schedule)
-    assert paused_and_restored(older, transform_id="people", cron_schedule=given) == (changes, True)
+    is_changed = bool(attached or schedule)
+    assert paused_and_restored(older, transform_id="people", cron_schedule=given) == (is_changed, True)
 
 
 def test_schedule_of_an_unattached_elt_sync_is_visible(older: OmittingService) -> None:
@@ -371,31 +363,14 @@ def test_schedule_of_an_unattached_elt_sync_is_visible(older: OmittingService) -
 # datapipe-local, with the same resources.
 
 ATTACHED = {"orchestration_workflow_id": "nightly"}
-STREAM = {"id": "shop.orders", "name": "orders", "table": "orders", "sync_interval": "0 * * * *"}
+ORDERS = {"id": "shop.orders", "name": "orders", "table": "orders", "sync_interval": "0 * * * *"}
 SEED: dict[str, Any] = {
     "connections": [source("in", "Files"), destination("out", "CRM")],
-    "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-    "elt_syncs": [
-        {
-            "id": "shop",
-            "connection_id": "in",
-            "destination_schema_name": "shop",
-            "sync_interval": "0 3 * * *",
-            "source_streams": [STREAM],
-            **ATTACHED,
-        }
-    ],
-    "transforms": [{"id": "people", "name": "people", "publish": True, "sql_template": "SELECT 1 AS id, 'x' AS name"}],
+    "orchestrations": [NIGHTLY],
+    "elt_syncs": [elt_sync("shop", connection_id="in", source_streams=[ORDERS], **ATTACHED)],
+    "transforms": [transform("people", "SELECT 1 AS id, 'x' AS name")],
     "reverse_etl_syncs": [
-        {
-            "id": "contacts",
-            "source_id": "people",
-            "destination_connection_id": "out",
-            "object_type_id": "contacts",
-            "operation": operation(),
-            "sync_interval": "0 5 * * *",
-            **ATTACHED,
-        }
+        reverse_etl_sync("contacts", "people", object_type_id="contacts", operation=operation(), **ATTACHED)
     ],
 }
 
@@ -409,38 +384,31 @@ def running(request: pytest.FixtureRequest) -> Iterator[LocalService]:
 @pytest.fixture
 def local(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalService:
     running.reset()
-    connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+    connect(monkeypatch, running)
     monkeypatch.setenv("DATAPIPE_API_KEY", running.api_key)
     return running
-
-
-def changes_of(local: LocalService) -> list[str]:
-    return [f"{one['method']} {one['path']}" for one in local.journal_requests() if one["method"] != "GET"]
 
 
 def test_commands_do_not_change_current_resources(local: LocalService, workspace: Path) -> None:
     assert plan(local, workspace) == 0
     assert apply(local, workspace) == 0
     assert command(local, "pull", "--workspace", str(workspace)) == 0
-    assert (workspace.read_text(), changes_of(local)) == (WORKSPACE, [])
+    assert (workspace.read_text(), changes(local)) == (WORKSPACE, [])
 
 
 def test_apply_detaches_a_sync_with_the_schedule_of_the_file(local: LocalService, workspace: Path) -> None:
     workspace.write_text(detached("30 3"))
     assert apply(local, workspace) == 0
     assert plan(local, workspace) == 0
-    assert changes_of(local) == ["POST /elt_syncs/shop", "DELETE /elt_syncs/shop/orchestration"]
+    assert changes(local) == ["POST /elt_syncs/shop", "DELETE /elt_syncs/shop/orchestration"]
 
 
 def test_the_schedule_of_an_attached_sync_is_restored(local: LocalService) -> None:
-    path = f"{local.base_url}/elt_syncs/shop"
     snapshot = run(ScheduleSnapshotOperator(task_id="snapshot", elt_sync_id="shop", cron_schedule="0 3 * * *"))
     run(SchedulePauseOperator(task_id="pause", snapshot=snapshot))
-    meanwhile = httpx.get(path, headers=local.headers).json()
+    meanwhile = send(local, "GET", "/elt_syncs/shop")
     held = snapshot["paused"]["sync_interval"]
     assert ("orchestration_workflow_id" in meanwhile, meanwhile["sync_interval"]) == (False, held)
     run(ScheduleRestoreOperator(task_id="restore", snapshot=snapshot))
-    assert httpx.get(path, headers=local.headers).json()["orchestration_workflow_id"] == "nightly"
-    shown = httpx.delete(f"{path}/orchestration", headers=local.headers).json()
-    assert shown["sync_interval"] == "0 3 * * *"
+    assert send(local, "GET", "/elt_syncs/shop")["orchestration_workflow_id"] == "nightly"
+    assert send(local, "DELETE", "/elt_syncs/shop/orchestration")["sync_interval"] == "0 3 * * *"

@@ -28,27 +28,30 @@ from datapipe_local.connectors.sources.files import FileOrigin
 from datapipe_local.connectors.sources.formats import CsvOptions, JsonLinesOptions, ParquetOptions
 from datapipe_local.seed.models import Seed
 from datapipe_local.server import app
+from tests.contract.seeds import page_blocks
 from tests.support.documents import ROOT, Block, blocks, pages
 from tests.support.local_service import LocalService
 from tests.support.processes import ReservedPort, Workspace, wait_for
 from tests.support.shell import bash
 
-HERE = "tests/contract/test_docs.py"
-PAGES = "tests/contract/test_docs_pages.py"
-PACKAGING = "tests/contract/test_packaging.py"
-GROUP = "tests/system/test_generated_group.py"
+HERE = "contract/test_docs.py"
+PAGES = "contract/test_docs_pages.py"
+PACKAGING = "contract/test_packaging.py"
+GROUP = "system/test_generated_group.py"
+ASSETS = "unit/airflow/test_assets_docs.py"
+TRANSFORMS = "contract/test_transforms_as_code.py"
 INSTALL_LOCAL = "pip install 'airflow-provider-datapipe[local]'"
 IMPORT = "from airflow_provider_datapipe.operators."
-#: Test of a block, by its page, and by its language or the start of its first line.
+#: Test of a block (relative to the folder of tests), by its page, and by its language or the start of its first line.
 RUN_BY = (
-    ("README.md", "make demo", "tests/system/test_demo.py::test_two_concurrent_demos_one_of_them_interrupted"),
-    ("README.md", "make up", "tests/system/test_demo.py::test_two_concurrent_demos_one_of_them_interrupted"),
+    ("README.md", "make demo", "system/test_demo.py::test_two_concurrent_demos_one_of_them_interrupted"),
+    ("README.md", "make up", "system/test_demo.py::test_two_concurrent_demos_one_of_them_interrupted"),
     ("README.md", "datapipe-local serve", f"{HERE}::test_service_of_the_readme_starts_empty"),
     ("README.md", "pip install airflow-provider-datapipe", f"{PACKAGING}::test_provider_without_extras"),
     ("README.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
-    ("README.md", "python", "tests/system/test_examples.py::test_dag_of_the_readme_runs"),
+    ("README.md", "python", "system/test_examples.py::test_dag_of_the_readme_runs"),
     ("docs/running.md", "python", f"{PAGES}::test_runs_of_every_kind"),
-    ("docs/runs.md", "python", "tests/unit/airflow/test_retries.py::test_dag_of_the_runs_page_has_the_retry_policy"),
+    ("docs/runs.md", "python", "unit/airflow/test_retries.py::test_dag_of_the_runs_page_has_the_retry_policy"),
     ("docs/changes.md", f"{IMPORT}elt_syncs", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
     ("docs/changes.md", f"{IMPORT}orchestrations", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
     ("docs/changes.md", f"{IMPORT}datapipe", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
@@ -60,77 +63,45 @@ RUN_BY = (
         f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports",
     ),
     ("docs/changes.md", f"{IMPORT}custom_reports", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
-    (
-        "docs/changes.md",
-        "from datetime",
-        "tests/system/test_bridges.py::test_dag_asks_a_user_to_authorize_a_connection",
-    ),
+    ("docs/changes.md", "from datetime", "system/test_bridges.py::test_dag_asks_a_user_to_authorize_a_connection"),
     ("docs/interface_introduction.md", "python", f"{PAGES}::test_introduction_of_the_interface"),
     ("docs/hook.md", "from airflow.sdk import DAG, task", f"{PAGES}::test_tasks_with_the_hook"),
     ("docs/hook.md", "from airflow_provider_datapipe.api.endpoints", f"{PAGES}::test_coroutines_with_the_hook"),
     (
         "docs/sensors.md",
         "python",
-        "tests/unit/airflow/test_start_from_trigger.py::test_dag_of_the_sensors_page_is_serializable",
+        "unit/airflow/test_start_from_trigger.py::test_dag_of_the_sensors_page_is_serializable",
     ),
-    (
-        "docs/schedules.md",
-        "python",
-        "tests/contract/test_schedules.py::test_dag_of_the_page_pauses_runs_and_restores",
-    ),
-    ("docs/decorators.md", "python", "tests/system/test_decorators.py::test_dag_of_the_decorators_page"),
-    (
-        "docs/assets.md",
-        "python",
-        "tests/unit/airflow/test_assets_docs.py::test_producer_and_consumer_of_the_page_share_the_asset",
-    ),
-    (
-        "docs/notifications.md",
-        "python",
-        "tests/unit/airflow/test_assets_docs.py::test_dag_of_the_notifications_page_notifies_the_chat",
-    ),
-    ("docs/webhook.md", "python", "tests/contract/test_webhook.py::test_examples_of_the_webhook_page"),
+    ("docs/schedules.md", "python", "contract/test_schedules.py::test_dag_of_the_page_pauses_runs_and_restores"),
+    ("docs/decorators.md", "python", "system/test_decorators.py::test_dag_of_the_decorators_page"),
+    ("docs/assets.md", "python", f"{ASSETS}::test_producer_and_consumer_of_the_page_share_the_asset"),
+    ("docs/notifications.md", "python", f"{ASSETS}::test_dag_of_the_notifications_page_notifies_the_chat"),
+    ("docs/webhook.md", "python", "contract/test_webhook.py::test_examples_of_the_webhook_page"),
     ("docs/task_groups.md", "sh", f"{GROUP}::test_diagram_of_the_page_is_up_to_date"),
     ("docs/task_groups.md", "python", f"{GROUP}::test_published_transforms_are_rebuilt_in_reference_order"),
     ("docs/workspace.md", "sh", f"{PAGES}::test_commands_of_the_workspace_page"),
     ("docs/workspace.md", "python", f"{PAGES}::test_tasks_of_the_workspace_page_plan_and_apply"),
-    (
-        "docs/transforms_as_code.md",
-        "sh",
-        "tests/contract/test_transforms_as_code.py::test_commands_and_tasks_of_the_page",
-    ),
-    (
-        "docs/transforms_as_code.md",
-        "python",
-        "tests/contract/test_transforms_as_code.py::test_commands_and_tasks_of_the_page",
-    ),
-    (
-        "docs/examples.md",
-        "sh",
-        "tests/unit/airflow/test_examples_docs.py::test_commands_of_the_page_run_the_shop",
-    ),
+    ("docs/transforms_as_code.md", "sh", f"{TRANSFORMS}::test_commands_and_tasks_of_the_page"),
+    ("docs/transforms_as_code.md", "python", f"{TRANSFORMS}::test_commands_and_tasks_of_the_page"),
+    ("docs/examples.md", "sh", "unit/airflow/test_examples_docs.py::test_commands_of_the_page_run_the_shop"),
     ("docs/local.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
     ("docs/local.md", "sh", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
     (
         "docs/local.md",
         "import hashlib, hmac, json",
-        "tests/contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_accepted",
+        "contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_accepted",
     ),
     ("docs/getting_started.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
     (
         "docs/getting_started.md",
         "airflow standalone",
-        "tests/system/test_getting_started.py::test_getting_started_with_the_wheel_and_one_file",
+        "system/test_getting_started.py::test_getting_started_with_the_wheel_and_one_file",
     ),
     ("docs/getting_started.md", "sh", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
     ("docs/getting_started.md", "python", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
     ("docs/testing.md", "sh", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
     ("docs/testing.md", "python", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
-    (
-        "docs/local_control.md",
-        "python",
-        "tests/contract/datapipe_local/test_control_docs.py::test_the_examples_succeed",
-    ),
+    ("docs/local_control.md", "python", "contract/datapipe_local/test_control_docs.py::test_the_examples_succeed"),
 )
 EXPORT = "export AIRFLOW_CONN_"
 TO_BE_RUN = [block for block in blocks() if block.language in ("sh", "python")]
@@ -152,7 +123,7 @@ def test_each_block_has_a_test(block: Block) -> None:
     test = find_test(block)
     assert test, "no test runs this block: add one to RUN_BY"
     path, _, name = test.partition("::")
-    assert f"def {name}(" in (ROOT / path).read_text()
+    assert f"def {name}(" in (ROOT / "tests" / path).read_text()
 
 
 def test_no_test_is_listed_for_a_missing_block() -> None:
@@ -203,9 +174,7 @@ def test_shown_connections_are_valid(block: Block, tmp_path: Path) -> None:
 
 
 def test_service_of_the_readme_starts_empty() -> None:
-    (serve,) = (
-        block for block in blocks() if block.page == "README.md" and block.first_line.startswith("datapipe-local")
-    )
+    (serve,) = (each for each in TO_BE_RUN if matches(each, "README.md", "datapipe-local serve"))
     with Workspace("datapipe-readme-") as workspace:
         env = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         # The default port may be in use.
@@ -216,7 +185,7 @@ def test_service_of_the_readme_starts_empty() -> None:
 
 @pytest.mark.slow
 def test_getting_started_page_leads_to_the_rows() -> None:
-    page = [block for block in blocks() if block.page == "docs/getting_started.md"]
+    page = page_blocks("getting_started.md")
     install, folder, init, serve, export, run, poll, _ = (
         block.text.strip() for block in page if block.language == "sh"
     )
@@ -264,9 +233,7 @@ def test_getting_started_page_leads_to_the_rows() -> None:
 def check_queries_of_the_local_service(folder: Path, env: Mapping[str, str]) -> None:
     """Run the queries of docs/local.md over the home of docs/getting_started.md."""
     (queries,) = [
-        block.text
-        for block in blocks()
-        if block.page == "docs/local.md" and block.first_line.startswith("datapipe-local query")
+        block.text for block in page_blocks("local.md") if block.first_line.startswith("datapipe-local query")
     ]
     (table,) = re.findall(r"```text\n(.*?)```", pages()["docs/local.md"], re.DOTALL)
     assert bash(queries, folder, env) == f"{table}name\nAda\n"

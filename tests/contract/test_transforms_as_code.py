@@ -20,6 +20,7 @@ from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError
 from tests.contract.seeds import changes, page_blocks, page_tasks, send
 from tests.contract.transform_commands import FILES, SEED, Say, put, transforms_by_path
 from tests.support.local_service import LocalService
+from tests.support.shell import bash
 from tests.support.tasks import Memory, run
 
 __all__ = ["SEED"]
@@ -51,39 +52,30 @@ def test_plan_deploy_and_second_plan_of_a_folder(service: LocalService, say: Say
     assert changes(service) == before
 
 
-CHANGES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
-    "SQL": ("PATCH", "/transforms/{}", {"sql_template": "SELECT 2 AS id, 'paid' AS status"}, {"diff": True}),
-    "documentation": (
-        "PATCH",
-        "/transforms/{}",
-        {"documentation": "Another text."},
-        {"documentation": "Another text."},
-    ),
-    "materialization": ("PATCH", "/transforms/{}", {"materialization": "view"}, {"materialization": "view"}),
-    "schedule": ("PATCH", "/transforms/{}", {"cron_expression": "5 4 * * *"}, {"schedule": "5 4 * * *"}),
-    "no schedule": ("PATCH", "/transforms/{}", {"cron_expression": None}, {"schedule": "none"}),
-    "no orchestration": ("DELETE", "/transforms/{}/orchestration", {}, {"orchestration": "none"}),
-    "another orchestration": (
-        "POST",
-        "/transforms/{}/orchestration",
-        {"orchestration_workflow_id": "twin.1"},
-        {"orchestration": "twin.1"},
-    ),
+PAID_SQL = "SELECT 2 AS id, 'paid' AS status"
+#: Method and body of a request, and the fields of the plan with their values in the service.
+CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "SQL": ("PATCH", {"sql_template": PAID_SQL}, {"diff": True}),
+    "documentation": ("PATCH", {"documentation": "Another text."}, {"documentation": "Another text."}),
+    "materialization": ("PATCH", {"materialization": "view"}, {"materialization": "view"}),
+    "schedule": ("PATCH", {"cron_expression": "5 4 * * *"}, {"schedule": "5 4 * * *"}),
+    "no schedule": ("PATCH", {"cron_expression": None}, {"schedule": "none"}),
+    "no orchestration": ("DELETE", {}, {"orchestration": "none"}),
+    "another orchestration": ("POST", {"orchestration_workflow_id": "twin.1"}, {"orchestration": "twin.1"}),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_plan_shows_a_change_in_the_service(change: str, service: LocalService, say: Say, deployed: Path) -> None:
-    method, path, body, old = CHANGES[change]
-    send(service, method, path.format(transforms_by_path(service)["marts/paid"]["id"]), json=body or None)
+    method, body, old = CHANGES[change]
+    path = f"/transforms/{transforms_by_path(service)['marts/paid']['id']}"
+    send(service, method, path if method == "PATCH" else f"{path}/orchestration", json=body or None)
     planned = say("plan", "--format", "json")
     assert planned.status == 3
     (item,) = (each for each in planned.items if each["action"] != "none")
     assert (item["name"], item["action"]) == ("marts/paid", "update")
-    found = {each["field"]: each["old"] for each in item.get("changes", ())} | (
-        {"diff": True} if "diff" in item else {}
-    )
-    assert found == old
+    found = {each["field"]: each["old"] for each in item.get("changes", ())}
+    assert found | ({"diff": True} if "diff" in item else {}) == old
     assert planned.json["warnings"] == []
     assert say("deploy").out == "updated transform marts/paid\n1 updated, 2 unchanged.\n"
     assert say("plan").status == 0
@@ -106,9 +98,6 @@ def test_plan_publishes_an_unpublished_definition(service: LocalService, say: Sa
 
 
 def test_failed_check_keeps_the_published_version(service: LocalService, say: Say, deployed: Path) -> None:
-    def preview() -> Any:
-        return send(service, "GET", f"/transforms/{transforms_by_path(service)['marts/paid']['id']}/versions")["data"]
-
     paid = deployed / "marts/paid.sql"
     good = paid.read_text()
     paid.write_text(good.replace("SELECT * FROM {{model.staging.orders}}", "SELECT NULL AS id, 'paid' AS status"))
@@ -117,16 +106,13 @@ def test_failed_check_keeps_the_published_version(service: LocalService, say: Sa
     (deployed / "other.sql").write_text("SELECT 3 AS id")
     result = say("deploy", "--format", "json")
     assert result.status == 1
-    assert result.each("result") == {
-        "marts/paid": "failed",
-        "staging/orders": "unchanged",
-        "top": "skipped",
-        "other": "created",
-    }
-    errors = {each["name"]: each["error"] for each in result.items}
-    assert errors["marts/paid"].startswith("updated, but not published: the check 'not_null: id' failed: ")
-    assert errors["top"] == "updated, but not published: it reads marts/paid, which was not built"
-    assert [each["is_published"] for each in preview()] == [False, True]
+    unread = {"staging/orders": "unchanged", "other": "created"}
+    assert result.each("result") == unread | {"marts/paid": "failed", "top": "skipped"}
+    errors = result.each("error")
+    assert errors["marts/paid"].startswith(f"{PUBLISHED}: the check 'not_null: id' failed: ")
+    assert errors["top"] == f"{PUBLISHED}: it reads marts/paid, which was not built"
+    versions = send(service, "GET", f"/transforms/{transforms_by_path(service)['marts/paid']['id']}/versions")["data"]
+    assert [each["is_published"] for each in versions] == [False, True]
     # The next deployment only runs the check again, which fails.
     assert say("plan", "--format", "json").each("action")["marts/paid"] == "publish"
     before = changes(service)
@@ -170,18 +156,11 @@ def test_column_checks(say: Say, tmp_path: Path) -> None:
 
 
 def test_failed_transform_skips_only_its_readers(service: LocalService, say: Say, models: Path) -> None:
-    (models / "staging/orders.sql").write_text("SELECT broken")
-    (models / "other.sql").write_text("SELECT 3 AS id")
-    (models / "bad-name.sql").write_text("SELECT 3 AS id")
+    put(models, {"staging/orders.sql": "SELECT broken", "other.sql": "SELECT 3", "bad-name.sql": "SELECT 3"})
     result = say("deploy", "--format", "json")
     assert result.status == 1
-    assert result.each("result") == {
-        "bad-name": "failed",
-        "staging/orders": "failed",
-        "marts/paid": "skipped",
-        "top": "skipped",
-        "other": "created",
-    }
+    failed = {"bad-name": "failed", "staging/orders": "failed"}
+    assert result.each("result") == failed | {"marts/paid": "skipped", "top": "skipped", "other": "created"}
     (models / "bad-name.sql").unlink()
     put(models, FILES)
     assert say("deploy").status == 0
@@ -192,52 +171,34 @@ def test_failed_transform_skips_only_its_readers(service: LocalService, say: Say
 def test_rejected_transform_does_not_stop_the_others(
     service: LocalService, say: Say, deployed: Path, status: int
 ) -> None:
-    for name in ("staging/orders.sql", "other.sql"):
-        (deployed / name).write_text("SELECT 2 AS id, 'paid' AS status")
-    current = transforms_by_path(service)
-    refused = {"path": "/transforms/*", "resource_id": current["staging/orders"]["id"], "method": "PATCH"}
+    put(deployed, dict.fromkeys(("staging/orders.sql", "other.sql"), PAID_SQL))
+    orders = transforms_by_path(service)["staging/orders"]["id"]
+    refused = {"path": "/transforms/*", "resource_id": orders, "method": "PATCH"}
     service.faults([{**refused, "status": status, "times": "always"}])
     result = say("deploy", "--format", "json")
     assert (result.status, result.err) == (1, "")
-    assert result.each("result") == {
-        "staging/orders": "failed",
-        "other": "created",
-        "marts/paid": "unchanged",
-        "top": "unchanged",
-    }
+    unchanged = dict.fromkeys(("marts/paid", "top"), "unchanged")
+    assert result.each("result") == unchanged | {"staging/orders": "failed", "other": "created"}
     service.faults([])
     assert say("deploy").status == 0
     assert say("plan").status == 0
 
 
 ENDED = "the deployment was aborted"
+NOT_SET = f"updated, but its schedule or orchestration was not set: {ENDED}"
 
 
 @pytest.mark.parametrize(
-    ("at", "expected"),
+    ("succeeded", "first", "others"),
     [
         # Error at the second update: the other transforms are skipped.
-        (
-            {"method": "PATCH", "path": "/transforms/*", "skip": 1},
-            {
-                "a": ("skipped", f"updated, but not published: {ENDED}"),
-                "b": ("skipped", ENDED),
-                "c": ("skipped", ENDED),
-            },
-        ),
+        (1, f"{PUBLISHED}: {ENDED}", ("skipped", ENDED)),
         # Error when schedules are set after the builds.
-        (
-            {"method": "PATCH", "path": "/transforms/*", "skip": 3},
-            {
-                "a": ("skipped", f"updated, but its schedule or orchestration was not set: {ENDED}"),
-                "b": ("updated", None),
-                "c": ("updated", None),
-            },
-        ),
+        (3, NOT_SET, ("updated", None)),
     ],
 )
 def test_aborted_deployment_reports_a_result_for_each_transform(
-    service: LocalService, say: Say, tmp_path: Path, at: dict[str, Any], expected: dict[str, Any]
+    service: LocalService, say: Say, tmp_path: Path, *, succeeded: int, first: str, others: tuple[str, str | None]
 ) -> None:
     def files(number: int) -> dict[str, str]:
         front = f"-- ---\n-- materialization: table\n-- schedule: 0 {number} * * *\n-- ---\n"
@@ -246,10 +207,11 @@ def test_aborted_deployment_reports_a_result_for_each_transform(
     put(tmp_path / "models", files(1))
     assert say("deploy").status == 0
     put(tmp_path / "models", files(2))
-    service.faults([{**at, "status": 401}])
+    service.faults([{"method": "PATCH", "path": "/transforms/*", "skip": succeeded, "status": 401}])
     result = say("deploy", "--format", "json")
     assert result.status == 1
-    assert {each["name"]: (each["result"], each["error"]) for each in result.items} == expected
+    reported = {each["name"]: (each["result"], each["error"]) for each in result.items}
+    assert reported == {"a": ("skipped", first), "b": others, "c": others}
     (warning,) = result.json["warnings"]
     assert warning.startswith("The deployment was aborted: The service does not accept the API key: ")
     assert say("deploy").status == 0
@@ -297,7 +259,7 @@ def test_orphan_read_by_a_version_of_another_folder_is_kept(service: LocalServic
 
 def test_unread_orphan_users_stop_a_deployment_before_changes(service: LocalService, say: Say, deployed: Path) -> None:
     (deployed / "marts/odd name.sql").unlink()
-    (deployed / "staging/orders.sql").write_text("SELECT 2 AS id, 'paid' AS status")
+    (deployed / "staging/orders.sql").write_text(PAID_SQL)
     service.faults([{"method": "GET", "path": "/reverse_etl_syncs", "status": 403}])
     before = changes(service)
     result = say("deploy", "--no-publish", "--delete-orphans")
@@ -315,7 +277,7 @@ def test_aborted_deployment_reports_settings_and_orphans(service: LocalService, 
     assert result.status == 1
     assert {each["name"]: (each["result"], each["error"]) for each in result.items} == {
         "staging/orders": ("skipped", ENDED),
-        "marts/paid": ("skipped", f"updated, but its schedule or orchestration was not set: {ENDED}"),
+        "marts/paid": ("skipped", NOT_SET),
         "top": ("skipped", f"not deleted: {ENDED}"),
     }
 
@@ -332,10 +294,8 @@ def test_orphans_are_deleted_only_with_the_option(service: LocalService, say: Sa
     assert say("deploy").status == 0
     assert len(transforms_by_path(service)) == 3
     planned = say("plan", "--delete-orphans", "--format", "json")
-    assert (planned.status, planned.each("action")) == (
-        3,
-        {"staging/orders": "none", "marts/paid": "delete", "top": "delete"},
-    )
+    assert planned.status == 3
+    assert planned.each("action") == {"staging/orders": "none", "marts/paid": "delete", "top": "delete"}
     ids = {name: each["id"] for name, each in transforms_by_path(service).items()}
     before = changes(service)
     assert say("deploy", "--delete-orphans", "--format", "json").json["counts"]["deleted"] == 2
@@ -352,9 +312,7 @@ def test_orphans_with_readers_are_not_deleted(service: LocalService, say: Say, d
     assert "Warning: marts/paid reads staging/orders, so staging/orders will not be deleted." in planned.out
     result = say("deploy", "--delete-orphans", "--format", "json")
     assert (result.status, result.each("result")["staging/orders"]) == (1, "failed")
-    assert {each["name"]: each["error"] for each in result.items}["staging/orders"] == (
-        "not deleted, because it is used by: marts/paid"
-    )
+    assert result.each("error")["staging/orders"] == "not deleted, because it is used by: marts/paid"
     # If another transform failed, no orphan is deleted.
     put(deployed, {"staging/orders.sql": text, "bad.sql": "SELECT broken"})
     (deployed / "marts/odd name.sql").unlink()
@@ -390,9 +348,8 @@ def test_all_invalid_files_are_reported_before_any_request(service: LocalService
         result = say(command)
         assert result.status == 1
         reported = result.err.splitlines()
-        assert reported[0].startswith(
-            "datapipe " + command + ": a.sql, line 3: materialisation is not a known key: use name"
-        )
+        prefix = f"datapipe {command}: a.sql, line 3: "
+        assert reported[0].startswith(f"{prefix}materialisation is not a known key: use name")
         assert reported[1].startswith("b/c.sql, line 4: checks[1].unqiue is not a known key")
         assert reported[2].startswith("b/c.sql, line 5: schedule '* * *' is not a cron expression")
         assert reported[3].startswith("d.sql, line 3: the front matter that begins in line 1 is not closed")
@@ -460,14 +417,8 @@ def test_plan_is_colored_on_a_terminal(
 
 def state(service: LocalService) -> dict[str, Any]:
     """Return the transforms of the service without IDs and times."""
-    reported = (
-        "sql_template",
-        "materialization",
-        "materialization_status",
-        "status",
-        "documentation",
-        "cron_expression",
-    )
+    built = ("materialization", "materialization_status")
+    reported = ("sql_template", *built, "status", "documentation", "cron_expression")
     current = {}
     for name, each in transforms_by_path(service).items():
         versions = send(service, "GET", f"/transforms/{each['id']}/versions?limit=100")["data"]
@@ -532,17 +483,8 @@ def test_commands_and_tasks_of_the_page(service: LocalService, tmp_path: Path) -
     all_three, in_ci = (block.text for block in page if block.language == "sh")
     pull, plan, deploy = all_three.splitlines()
     # Exit status 3 before the deployment: the plan contains differences.
-    for command, status in ((pull, 0), (plan, 3), (in_ci, 0), (deploy, 0), (plan, 0)):
-        done = subprocess.run(  # noqa: S603 - our own docs
-            ["bash", "-euc", command],  # noqa: S607 - of the machine
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == status, f"{command}\n{done.stdout}{done.stderr}"
+    for commands in (pull, f"set +e\n{plan}\ntest $? = 3", in_ci, deploy, plan):
+        bash(commands, tmp_path, environment)
     assert transforms_by_path(service)["sales/orders"]["cron_expression"] == "0 4 * * *"
     tasks = page_tasks(page_blocks("transforms_as_code.md", "python"), template_searchpath=[str(tmp_path)])
     for task in tasks.values():

@@ -9,18 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import httpx
 import jsonschema
 import pytest
 
 from airflow_provider_datapipe.cli.program import main
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot, node_id, parse
 from datapipe_local.testing.client import ControlPlane
-from tests.contract.seeds import FILES, NIGHTLY, Json, elt_sync, reverse_etl_sync, transform
+from tests.contract.seeds import FILES, NIGHTLY, Json, elt_sync, reverse_etl_sync, send, transform
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 
@@ -43,16 +43,12 @@ SOURCES = {
 }
 PEOPLE = {"id": "shop.people", "name": "people", "file": "people.csv"}
 ORDERS = {"id": "shop.orders", "name": "orders", "file": "orders.jsonl", "format": "jsonl"}
+DATABASE = {"url": f"postgresql://shop:{SECRET}@127.0.0.1:9/shop"}
 SEED: Json = {
     "connections": [
         FILES,
         {"id": "out", "integration_id": "http", "label": "Partner", "settings": {"url": "http://127.0.0.1:9"}},
-        {
-            "id": "database",
-            "integration_id": "sql",
-            "label": "Database",
-            "settings": {"url": f"postgresql://shop:{SECRET}@127.0.0.1:9/shop"},
-        },
+        {"id": "database", "integration_id": "sql", "label": "Database", "settings": DATABASE},
     ],
     "orchestrations": [NIGHTLY],
     "elt_syncs": [
@@ -86,23 +82,16 @@ LATER = [reverse_etl_sync("from_model", "paid"), reverse_etl_sync("from_raw", "r
 @pytest.fixture(scope="module")
 def service(running: LocalService) -> LocalService:
     """Run the streams, and publish all transforms but one."""
-    with httpx.Client(base_url=running.base_url, headers=running.headers) as client:
-        for stream in ("shop.people", "shop.orders"):
-            url = client.post(f"/elt_streams/{stream}/request_run").json()["status_url"]
-            while not any(run.get("finished_at") for run in client.get(url).json()["data"]):
-                time.sleep(0.02)
-        for name in ("staged", "parts", "paid", "top"):
-            client.post(f"/transforms/{name}/publish").raise_for_status()
+    for stream in ("shop.people", "shop.orders"):
+        url = send(running, "POST", f"/elt_streams/{stream}/request_run")["status_url"]
+        while not any(run.get("finished_at") for run in send(running, "GET", url)["data"]):
+            time.sleep(0.02)
+    for name in ("staged", "parts", "paid", "top"):
+        send(running, "POST", f"/transforms/{name}/publish")
     plane = ControlPlane(running.base_url, running.api_key)
     plane.request("POST", "seed", {"reverse_etl_syncs": LATER})
     plane.close()
     return running
-
-
-@pytest.fixture
-def client(service: LocalService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
-        yield client
 
 
 def environment(service: LocalService, **more: str) -> dict[str, str]:
@@ -120,15 +109,8 @@ def process(
     **more: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own, for tests of its output and its imports."""
-    return subprocess.run(  # noqa: S603 - our own program
-        [*command, *map(str, arguments)],
-        env=environment(service, **more),
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    line, env = [*command, *map(str, arguments)], environment(service, **more)
+    return subprocess.run(line, env=env, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=180, check=False)  # noqa: S603 - our own program
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -167,22 +149,25 @@ def file(service: LocalService, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return file
 
 
+@pytest.fixture
+def faults(service: LocalService) -> Iterator[Callable[..., None]]:
+    """Return a function that injects faults until the end of the test."""
+    yield service.faults
+    service.faults([])
+
+
 def test_snapshot_contains_dependencies(file: Path) -> None:
     nodes = parse(file.read_text(encoding="utf-8")).nodes
     assert {key: list(node.depends_on) for key, node in nodes.items() if node.depends_on} == EDGES
-    assert {key: node.unresolved for key, node in nodes.items() if node.unresolved} == {
-        "transform:planned": ("raw.gone.table",)
-    }
+    unresolved = {key: node.unresolved for key, node in nodes.items() if node.unresolved}
+    assert unresolved == {"transform:planned": ("raw.gone.table",)}
     assert {key for key, node in nodes.items() if node.draft_depends_on is not None} == set()
 
 
 def test_snapshot_contains_node_properties(file: Path) -> None:
     nodes = parse(file.read_text(encoding="utf-8")).nodes
-    assert [key for key, node in nodes.items() if node.kind in ("sync", "orchestration")] == [
-        "orchestration:nightly",
-        "sync:off",
-        "sync:shop",
-    ]
+    other_nodes = [key for key, node in nodes.items() if node.kind in ("sync", "orchestration")]
+    assert other_nodes == ["orchestration:nightly", "sync:off", "sync:shop"]
     assert nodes["orchestration:nightly"].name == "Nightly"
     assert nodes["sync:shop"].orchestration == "orchestration:nightly"
     assert {key: node.status for key, node in nodes.items() if node.status in ("disabled", "draft")} == {
@@ -230,79 +215,66 @@ def test_progress_has_one_line_per_endpoint(take: Run) -> None:
 
 def test_progress_on_a_terminal_updates_one_line(service: LocalService) -> None:
     ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb", buffering=0) as screen:
-        command = [*COMMAND, "snapshot", "--base-url", service.base_url]
-        with subprocess.Popen(  # noqa: S603 - our own program
-            command, env=environment(service), stdout=subprocess.DEVNULL, stderr=theirs
-        ) as process:
-            os.close(theirs)
-            seen = b""
-            try:
-                while piece := screen.read(4096):
-                    seen += piece
-            except OSError:
-                # A closed pseudo-terminal raises this error.
-                pass
-            assert process.wait(60) == 0
+    command = [*COMMAND, "snapshot", "--base-url", service.base_url]
+    streams: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": theirs}
+    with (
+        os.fdopen(ours, "rb", buffering=0) as screen,
+        subprocess.Popen(command, env=environment(service), **streams) as process,  # noqa: S603 - our own program
+    ):
+        os.close(theirs)
+        seen = b""
+        # A closed pseudo-terminal raises this error.
+        with suppress(OSError):
+            while piece := screen.read(4096):
+                seen += piece
+        assert process.wait(60) == 0
     first = seen.decode().split("\n")[0]
     assert first.count("\r\x1b[K") > 5
     assert "\r\x1b[Ktransforms.versions: 3 requests\r\x1b[Ktransforms.versions: 4 requests\r\x1b[K" in first
 
 
-def test_snapshot_with_sql(take: Run) -> None:
-    nodes = parse(take("--sql").stdout).nodes
-    assert nodes["transform:paid"].sql == "SELECT id FROM {{model.staging.eu.staged}}"
-    assert nodes["stream:shop.people"].sql == ""
-
-
-def test_published_sql_is_used_despite_many_later_drafts(take: Run, file: Path, client: httpx.Client) -> None:
-    before = client.get("/transforms/paid").json()["sql_template"]
+def test_published_sql_is_used_despite_many_later_drafts(take: Run, file: Path, service: LocalService) -> None:
+    before = "SELECT id FROM {{model.staging.eu.staged}}"
     try:
         for number in range(12):
             sql = f"FROM {{{{raw.shop.people}}}} WHERE id > {number}"
-            client.patch("/transforms/paid", json={"sql_template": sql}).raise_for_status()
-        done = take("--sql")
-        paid = parse(done.stdout).nodes["transform:paid"]
+            send(service, "PATCH", "/transforms/paid", json={"sql_template": sql})
+        nodes = parse(take("--sql").stdout).nodes
+        paid = nodes["transform:paid"]
         assert paid.depends_on == ("transform:staged",)
         assert paid.draft_depends_on == ("stream:shop.people",)
-        assert paid.sql == before
+        assert (paid.sql, nodes["stream:shop.people"].sql) == (before, "")
 
         checked = take("--output", file, "--check")
         assert checked.returncode == 3
         assert '+      "draft_depends_on": [' in checked.stdout
         assert "+++ the service" in checked.stdout
     finally:
-        client.patch("/transforms/paid", json={"sql_template": before, "publish": True}).raise_for_status()
+        send(service, "PATCH", "/transforms/paid", json={"sql_template": before, "publish": True})
     checked = take("--output", file, "--check")
     assert (checked.returncode, checked.stdout) == (0, "")
 
 
-def test_snapshot_omits_versions_and_streams_it_cannot_read(service: LocalService, take: Run) -> None:
+def test_snapshot_omits_versions_and_streams_it_cannot_read(faults: Callable[..., None], take: Run) -> None:
     gone = {"error_code": "not_found", "message": "It was deleted."}
-    service.faults(
+    faults(
         [
             {"path": "/transforms/*/versions", "resource_id": "paid", "status": 404, "body": gone},
             # The source is unavailable.
             {"path": "/elt_syncs/*/available_source_streams", "status": 400, "body": gone, "times": "always"},
         ]
     )
-    try:
-        nodes = parse(take("--quiet").stdout).nodes
-    finally:
-        service.faults([])
+    nodes = parse(take("--quiet").stdout).nodes
     assert nodes["transform:paid"].depends_on == ("transform:staged",)
     assert nodes["transform:parts"].unresolved == ("raw.shop.orders__items",)
 
 
-def test_failed_snapshot_leaves_the_file_unchanged(service: LocalService, take: Run, tmp_path: Path) -> None:
+def test_failed_snapshot_leaves_the_file_unchanged(faults: Callable[..., None], take: Run, tmp_path: Path) -> None:
     path = tmp_path / "pipelines.json"
     path.write_text("old")
     refusal = {"error_code": "forbidden", "message": "Not for you."}
-    service.faults([{"path": "/transforms/*/versions", "skip": 2, "status": 403, "body": refusal}])
-    try:
-        done = take("--output", path)
-    finally:
-        service.faults([])
+    faults([{"path": "/transforms/*/versions", "skip": 2, "status": 403, "body": refusal}])
+    done = take("--output", path)
     assert done.returncode == 1
     assert "403" in done.stderr
     assert "Traceback" not in done.stderr
@@ -418,13 +390,9 @@ def test_graph_errors_are_reported(run: Run, file: Path, arguments: list[str], m
 
 
 def test_closed_pipe_ends_the_command_without_error(service: LocalService, file: Path) -> None:
-    with subprocess.Popen(  # noqa: S603 - our own program
-        [*COMMAND, "graph", "--snapshot", str(file)],
-        env=environment(service),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = [*COMMAND, "graph", "--snapshot", str(file)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment(service), **pipes) as process:  # noqa: S603 - our own program
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
@@ -446,12 +414,8 @@ def test_unsupported_characters_are_escaped(service: LocalService, run: Run, tmp
     file = odd_snapshot(tmp_path)
     shown = process(service, "graph", "--snapshot", file, PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert [line.split()[1] for line in shown.stdout.splitlines()] == [
-        "\\x1b[2J",
-        "\\u00e9",
-        "\\ud800",
-        "\\ud83d\\ude00",
-    ]
+    names = [line.split()[1] for line in shown.stdout.splitlines()]
+    assert names == [r"\x1b[2J", r"\u00e9", r"\ud800", r"\ud83d\ude00"]
     assert process(service, "graph", "--snapshot", file).stdout.splitlines()[3] == "stream  😀"
 
 
@@ -472,10 +436,8 @@ def test_json_output_is_valid_in_every_encoding(service: LocalService, tmp_path:
 def test_full_output_device_is_reported(service: LocalService) -> None:
     with Path("/dev/full").open("w") as full:
         done = process(service, "schema", stdout=full)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "datapipe schema: the output can't be written: No space left on device.\n",
-    )
+    assert done.returncode == 1
+    assert done.stderr == "datapipe schema: the output can't be written: No space left on device.\n"
 
 
 @pytest.mark.parametrize(("closed", "other"), [(1, "stderr"), (2, "stdout")])
@@ -503,18 +465,15 @@ def test_commands_do_not_import_airflow(service: LocalService, file: Path) -> No
 @pytest.mark.slow
 @since("3.2", "commands of providers")
 def test_airflow_command_with_a_stored_connection(service: LocalService, file: Path, tmp_path: Path) -> None:
-    home = {
-        "AIRFLOW_HOME": str(tmp_path),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
-    }
+    home = {"AIRFLOW_HOME": str(tmp_path), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    home |= {"AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
 
     def airflow(*arguments: str) -> subprocess.CompletedProcess[str]:
         return process(service, *arguments, command=[str(Path(sys.executable).with_name("airflow"))], **home)
 
-    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    connection = environment(service)["AIRFLOW_CONN_SHOP"]
     assert airflow("db", "migrate").returncode == 0
-    assert airflow("connections", "add", "stored", "--conn-json", json.dumps(connection)).returncode == 0
+    assert airflow("connections", "add", "stored", "--conn-json", connection).returncode == 0
     path = tmp_path / "pipelines.json"
     done = airflow("datapipe", "snapshot", "--connection", "stored", "--output", str(path))
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, InvalidRequestError, TransportError
@@ -23,7 +22,7 @@ from airflow_provider_datapipe.runs.conflicts import IfRunning
 from airflow_provider_datapipe.runs.errors import RunFailedError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.start import StartPolicy
-from tests.contract.seeds import MODES, changes, connect, transform
+from tests.contract.seeds import MODES, changes, connect, send, transform
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.support.tasks import Memory, run
@@ -51,15 +50,13 @@ def deployment(**more: Any) -> TransformDeployOperator:
     return TransformDeployOperator(task_id="t", **(arguments | more))
 
 
-def shown(service: LocalService, transform_id: str) -> dict[str, Any]:
-    answer = httpx.get(f"{service.base_url}/transforms/{transform_id}", headers=service.headers)
-    found: dict[str, Any] = answer.raise_for_status().json()
-    return found
+def shown(service: LocalService, transform_id: str) -> Any:
+    return send(service, "GET", f"/transforms/{transform_id}")
 
 
-def named(service: LocalService, name: str) -> list[dict[str, Any]]:
-    answer = httpx.get(f"{service.base_url}/transforms", params={"name": name}, headers=service.headers)
-    found: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
+def named(service: LocalService, name: str) -> Any:
+    """Return the only transform with a name."""
+    (found,) = send(service, "GET", "/transforms", params={"name": name})["data"]
     return found
 
 
@@ -110,8 +107,7 @@ def test_materialization_can_be_changed(name: str, kind: str, *, deferrable: boo
 @pytest.mark.parametrize(("name", "kind"), [("view", "table"), ("table", "view")])
 def test_unpublished_change_is_published(name: str, kind: str, service: LocalService) -> None:
     for body in ({"materialization": kind}, {"sql_template": "SELECT 2 AS id"}):
-        path = f"{service.base_url}/transforms/marts.{name}"
-        httpx.patch(path, json=body, headers=service.headers).raise_for_status()
+        send(service, "PATCH", f"/transforms/marts.{name}", json=body)
         result = run(deployment(name=name, sql_template=shown(service, f"marts.{name}")["sql_template"]))
         assert (result["action"], result["published"], result["outcome"]) == ("none", True, "succeeded")
 
@@ -122,8 +118,7 @@ def test_active_build_is_awaited(service: LocalService) -> None:
         "the seed is built", lambda: shown(service, "marts.table")["materialization_status"] == "completed", limit=30
     )
     service.runs({"minimum_duration": 3})
-    path = f"{service.base_url}/transforms/marts.table/publish"
-    httpx.post(path, headers=service.headers).raise_for_status()
+    send(service, "POST", "/transforms/marts.table/publish")
     result = run(deployment())
     service.runs({"minimum_duration": SEED["runs"]["minimum_duration"]})
     assert (result["attached"], result["published"], result["status"]) == (True, False, "completed")
@@ -200,10 +195,9 @@ class Interruption:
 
     def of(self, send: Callable[..., Any]) -> Callable[..., Any]:
         def interrupted(hook: DatapipeHook, request: Any) -> Any:
-            if self.how != "killed before" and request.endpoint.method == "GET":
-                return send(hook, request)
-            self.sent += 1
-            if self.sent != self.at + 1:
+            is_skipped = self.how != "killed before" and request.endpoint.method == "GET"
+            self.sent += not is_skipped
+            if is_skipped or self.sent != self.at + 1:
                 return send(hook, request)
             if self.how == "killed before":
                 raise Killed
@@ -254,7 +248,7 @@ def test_interrupted_transform_deploy_reaches_same_state(
     interruptions = 0
     for result in interrupted_everywhere(service, monkeypatch, how, work):
         interruptions += 1
-        (found,) = named(service, name)
+        found = named(service, name)
         assert (found["sql_template"], found["cron_expression"]) == ("SELECT 7 AS id", "0 4 * * *")
         assert (found["status"], found["materialization_status"]) == ("published", "completed")
         assert result["outcome"] == "succeeded"
@@ -335,6 +329,9 @@ def files(folder: Path, **sql: str) -> str:
     return str(folder)
 
 
+COUNTS = dict.fromkeys(("created", "updated", "unchanged", "failed", "skipped"), 0)
+
+
 def bulk(folder: str, **more: Any) -> TransformBulkDeployOperator:
     return TransformBulkDeployOperator(task_id="t", folder=folder, **more)
 
@@ -349,7 +346,7 @@ def test_folder_is_built_in_reference_order(
     chain = {f"s__m{n}": read.replace("NEXT", f"m{n + 1}") for n in range(4)}
     folder = files(tmp_path, **chain, s__m4="SELECT id FROM {{model.marts.view}}", alone="SELECT 1")
     result = run(bulk(folder, materialization=materialization, deferrable=deferrable))
-    assert result["counts"] == {"created": 6, "updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}
+    assert result["counts"] == COUNTS | {"created": 6}
     assert all(item["published"] for item in result["transforms"].values())
     assert changes(service)[0] == "POST /transforms/bulk"
     assert json.loads(json.dumps(result)) == result
@@ -358,16 +355,12 @@ def test_folder_is_built_in_reference_order(
 
 
 def test_folder_without_jinja_is_deployed_as_written(service: LocalService, tmp_path: Path) -> None:
-    written = {
-        "a": "SELECT 'x\r\ny' AS name\r\n",
-        "b": "SELECT name -- old\rmac\n FROM {{model.a}}\r\n\n",
-    }
+    written = {"a": "SELECT 'x\r\ny' AS name\r\n", "b": "SELECT name -- old\rmac\n FROM {{model.a}}\r\n\n"}
     for name, sql in written.items():
         (tmp_path / f"{name}.sql").write_bytes(sql.encode())
     (tmp_path / "c.sql").write_bytes(b"SELECT '{{ 1 }}'\r\n AS name\r\n")
     assert run(bulk(str(tmp_path), publish=False))["counts"]["created"] == 3
-    listed = httpx.get(f"{service.base_url}/transforms", headers=service.headers).json()["data"]
-    sent = {each["name"]: each["sql_template"] for each in listed}
+    sent = {each["name"]: each["sql_template"] for each in send(service, "GET", "/transforms")["data"]}
     assert sent | written | {"c": "SELECT '1'\n AS name"} == sent
 
 
@@ -387,11 +380,11 @@ def test_versions_are_requested_concurrently(
 ) -> None:
     folder = files(tmp_path, **{f"many__m{n}": f"SELECT {n} AS id" for n in range(12)})
     assert run(bulk(folder))["counts"]["created"] == 12
-    one_by_one, send = [], DatapipeHook.send
+    one_by_one, original = [], DatapipeHook.send
 
     def noted(self: DatapipeHook, request: Request[Any]) -> Any:
         one_by_one.append(request.endpoint.name)
-        return send(self, request)
+        return original(self, request)
 
     monkeypatch.setattr(DatapipeHook, "send", noted)
     before = len(service.journal_requests())
@@ -411,17 +404,10 @@ def test_failed_deployment_pushes_partial_result(service: LocalService, tmp_path
         run(bulk(folder), memory)
     left = memory.pushed["return_value"]
     assert left["outcome"] == "failed"
-    assert {path: each["error"] for path, each in left["transforms"].items()} == {
-        "a": "updated, but not published: the deployment was aborted",
-        "b": "the deployment was aborted",
-    }
-    assert run(bulk(folder), memory)["counts"] == {
-        "created": 0,
-        "updated": 1,
-        "unchanged": 1,
-        "failed": 0,
-        "skipped": 0,
-    }
+    aborted = "the deployment was aborted"
+    errors = {path: each["error"] for path, each in left["transforms"].items()}
+    assert errors == {"a": f"updated, but not published: {aborted}", "b": aborted}
+    assert run(bulk(folder), memory)["counts"] == COUNTS | {"updated": 1, "unchanged": 1}
 
 
 @pytest.mark.slow
@@ -458,8 +444,8 @@ def test_failed_transform_skips_only_its_readers(*, deferrable: bool, service: L
     assert result["outcome"] == "partial"
     assert "Could not convert string 'x'" in items["b/bad"]["error"]
     assert "Unknown reference {{raw.no.where}}" in items["b/refused"]["error"]
-    assert items["b/reader"]["error"] == "created, but not published: it reads b/bad, which was not built"
-    assert items["b/far"]["error"] == "created, but not published: it reads b/reader, which was not built"
+    for reader, failed in (("b/reader", "b/bad"), ("b/far", "b/reader")):
+        assert items[reader]["error"] == f"created, but not published: it reads {failed}, which was not built"
     assert "name" in items["b/no name"]["error"]
     assert "twin.1, twin.2" in items["marts/twin"]["error"]
     assert (items["b/better"]["published"], items["b/reader"]["published"]) == (True, False)
@@ -468,7 +454,7 @@ def test_failed_transform_skips_only_its_readers(*, deferrable: bool, service: L
     (tmp_path / "b" / "no name.sql").unlink()
     (tmp_path / "marts" / "twin.sql").unlink()
     result = run(bulk(folder, materialization="table", deferrable=deferrable), memory)
-    assert result["counts"] == {"created": 0, "updated": 2, "unchanged": 5, "failed": 0, "skipped": 0}
+    assert result["counts"] == COUNTS | {"updated": 2, "unchanged": 5}
     published = {path for path, item in result["transforms"].items() if item["published"]}
     assert published == {"b/bad", "b/refused", "b/reader", "b/far"}
     assert publications(service, items["b/good"]["id"]) == 1
@@ -505,8 +491,8 @@ def test_interrupted_folder_deploy_reaches_same_state(
     for result in interrupted_everywhere(service, monkeypatch, how, work):
         assert result["outcome"] == "succeeded"
         for name, sql in (("base", "SELECT 5 AS id"), ("table", "SELECT 8")):
-            (found,) = named(service, name)
+            found = named(service, name)
             assert (found["sql_template"], found["materialization_status"]) == (sql, "completed")
             assert publications(service, found["id"]) == 1
-        (top,) = named(service, "top")
+        top = named(service, "top")
         assert (top["status"], top["materialization_status"]) == ("published", "completed")

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException, TaskDeferred
 
@@ -20,7 +19,7 @@ from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunO
 from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 from airflow_provider_datapipe.runs.errors import RunConflictError, RunFailedError, RunTimeoutError
 from airflow_provider_datapipe.runs.names import UnknownNameError
-from tests.contract.seeds import FILES, MODES, NIGHTLY, OUT, ROWS, elt_sync, reverse_etl_sync, transform
+from tests.contract.seeds import FILES, MODES, NIGHTLY, OUT, ROWS, elt_sync, reverse_etl_sync, send, transform
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, context_of, copy_of, run
 
@@ -43,7 +42,7 @@ SEED = {
 def request_run(service: LocalService, stream: str, duration: float = 1) -> None:
     """Start a run that takes some seconds, as the active run for a task."""
     service.runs({"resources": {stream: {"minimum_duration": duration}}})
-    httpx.post(f"{service.base_url}/elt_streams/{stream}/request_run", headers=service.headers).raise_for_status()
+    send(service, "POST", f"/elt_streams/{stream}/request_run")
 
 
 OPERATORS: list[tuple[type[Any], dict[str, Any], dict[str, Any]]] = [
@@ -202,15 +201,14 @@ def test_on_kill_logs_the_running_run_and_disables_by_policy(
     task = EltStreamRunOperator(task_id="t", stream_id="sync.a", deferrable=True, on_kill=policy)
     with pytest.raises(TaskDeferred) as deferred:
         task.execute(context_of(Memory()))
-    sync = f"{service.base_url}/elt_syncs/sync"
     for kill in (task.on_kill, lambda: asyncio.run(deferred.value.trigger.on_kill())):
-        httpx.post(f"{sync}/enable", headers=service.headers).raise_for_status()
+        send(service, "POST", "/elt_syncs/sync/enable")
         capsys.readouterr()
         caplog.clear()
         kill()
         # Tasks log to standard output here. Triggers log through the standard library.
         assert "continues, because the service cannot cancel runs" in capsys.readouterr().out + caplog.text
-        assert httpx.get(sync, headers=service.headers).json()["enabled"] == (policy == "leave")
+        assert send(service, "GET", "/elt_syncs/sync")["enabled"] == (policy == "leave")
 
 
 def test_records_reach_the_destination(folder: Path) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from airflow.providers.common.compat.sdk import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
@@ -21,7 +20,7 @@ from airflow_provider_datapipe.operators.reverse_etl_failed_records import Rever
 from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlSyncUpdateOperator
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.partner import Partner
-from tests.contract.seeds import connect, mapped, reverse_etl_sync, transform
+from tests.contract.seeds import changes, connect, mapped, reverse_etl_sync, send, transform
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.support.tasks import Memory, run
@@ -87,7 +86,7 @@ def connected(service: LocalService, partner: Partner, monkeypatch: pytest.Monke
 
 
 def state(service: LocalService) -> tuple[bool, str]:
-    shown = httpx.get(f"{service.base_url}/reverse_etl_syncs/out", headers=service.headers).json()
+    shown = send(service, "GET", "/reverse_etl_syncs/out")
     return shown["enabled"], shown["operation"]["mode"]
 
 
@@ -118,13 +117,8 @@ def test_retry_of_a_killed_worker_restores_the_activation(
     command = [sys.executable, "-c", WORKER, str(kept)]
     with subprocess.Popen(command, env=os.environ) as worker:  # noqa: S603 - program of this test
         try:
-            asked = ("POST", path.format(id="out"))
-            wait_for(
-                "the request is under way",
-                lambda: asked in [(each["method"], each["path"]) for each in service.journal_requests()],
-                limit=30,
-                interval=0.05,
-            )
+            asked = f"POST {path.format(id='out')}"
+            wait_for("the request is under way", lambda: asked in changes(service), limit=30, interval=0.05)
         finally:
             worker.kill()
     # The service completes the request of the killed worker.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
-import httpx
 import pytest
 from airflow.sdk import DAG
 
@@ -16,16 +16,7 @@ from airflow_provider_datapipe.operators.schedules import (
     paused_schedule,
 )
 from airflow_provider_datapipe.resources.schedules import ScheduleChangedError, ScheduleOwnedError
-from tests.contract.seeds import (
-    FILES,
-    NIGHTLY,
-    OUT,
-    Json,
-    elt_sync,
-    page_blocks,
-    reverse_etl_sync,
-    transform,
-)
+from tests.contract.seeds import FILES, NIGHTLY, OUT, Json, elt_sync, page_blocks, reverse_etl_sync, send, transform
 from tests.support.documents import names_of
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
@@ -78,19 +69,20 @@ def page() -> DAG:
     return dag
 
 
-def ask(service: LocalService, method: str, path: str, body: Any = None) -> Any:
-    answer = httpx.request(method, f"{service.base_url}/{path}", headers=service.headers, json=body)
-    return answer.raise_for_status().json() if answer.content else None
-
-
 def shown(service: LocalService) -> dict[str, Any]:
     found = {}
     for path in ("elt_syncs/shop", "elt_streams/shop.rows", "reverse_etl_syncs/crm_contacts"):
-        fields = ask(service, "GET", path).items()
+        fields = send(service, "GET", f"/{path}").items()
         found[path] = {name: value for name, value in fields if name not in ("updated_at", "status")}
         for stream in found[path].get("source_streams", ()):
             del stream["updated_at"]
     return found
+
+
+def paused(name: str, **arguments: Any) -> Any:
+    """Return the tasks of a paused schedule in a DAG without other tasks."""
+    with DAG("d", schedule=None), paused_schedule(name, **arguments) as owned:
+        return owned
 
 
 def test_setups_and_teardowns_enclose_the_tasks_of_the_page() -> None:
@@ -169,24 +161,19 @@ def test_retried_snapshot_without_xcoms_uses_its_task_state(service: LocalServic
 
 def test_schedule_changed_by_a_user_is_kept_unless_forced(service: LocalService) -> None:
     now = Run("one")
-    with (
-        DAG("d", schedule=None),
-        paused_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *", fail_dag_run=False) as owned,
-    ):
-        pass
+    owned = paused("shop", elt_sync_id="shop", cron_schedule="0 3 * * *", fail_dag_run=False)
     assert not owned.restore.downstream_task_ids
     now.do(owned.snapshot)
     now.do(owned.pause)
-    ask(service, "POST", "elt_syncs/shop", {"sync_interval": "0 9 * * *"})
-    with pytest.raises(
-        ScheduleChangedError, match=r"sync_interval is '0 9 \* \* \*' \(before the pause '0 3 \* \* \*'"
-    ):
+    send(service, "POST", "/elt_syncs/shop", json={"sync_interval": "0 9 * * *"})
+    message = re.escape("sync_interval is '0 9 * * *' (before the pause '0 3 * * *'")
+    with pytest.raises(ScheduleChangedError, match=message):
         now.do(owned.restore)
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 9 * * *"
     owned.restore.if_changed = "restore"
     assert now.do(owned.restore)["changed"]
     assert shown(service)["elt_syncs/shop"]["orchestration_workflow_id"] == "nightly"
-    ask(service, "DELETE", "elt_syncs/shop/orchestration")
+    send(service, "DELETE", "/elt_syncs/shop/orchestration")
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 3 * * *"
 
 
@@ -223,15 +210,13 @@ def test_sync_is_activated_if_this_dag_may_have_deactivated_it(
     service: LocalService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    now = Run("one")
-    with DAG("d", schedule=None), paused_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
-        pass
+    now, owned = Run("one"), paused("crm", reverse_etl_sync_id="crm_contacts")
     now.do(owned.snapshot)
     now.do(owned.pause)
     if killed:
         # The pause task was killed before it pushed its result.
         del now.memories["crm_pause"].pushed["datapipe_schedule_paused"]
-    ask(service, "POST", "reverse_etl_syncs/crm_contacts/deactivate")
+    send(service, "POST", "/reverse_etl_syncs/crm_contacts/deactivate")
     if not has_task_state:
         monkeypatch.setattr("tests.support.tasks.context_of", lambda memory: {"ti": memory})
     now.memories["crm_restore"] = _Ti(now)
@@ -242,11 +227,9 @@ def test_sync_is_activated_if_this_dag_may_have_deactivated_it(
 
 
 def test_sync_deactivated_by_a_user_stays_inactive(service: LocalService) -> None:
-    now = Run("one")
-    with DAG("d", schedule=None), paused_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
-        pass
+    now, owned = Run("one"), paused("crm", reverse_etl_sync_id="crm_contacts")
     now.do(owned.snapshot)
-    ask(service, "POST", "reverse_etl_syncs/crm_contacts/deactivate")
+    send(service, "POST", "/reverse_etl_syncs/crm_contacts/deactivate")
     now.do(owned.restore)
     there = shown(service)["reverse_etl_syncs/crm_contacts"]
     assert (there["enabled"], there["sync_interval"]) == (False, "0 5 * * *")

@@ -56,20 +56,13 @@ TOTALS = (
     "FROM {{raw.shop.orders}} o JOIN {{raw.shop.people}} ON people.id = o.person GROUP BY ALL"
 )
 MODEL = {"folder_path": "core/daily", "materialization": "table", "publish": False}
+ATTACHED = {"orchestration_workflow_id": "nightly"}
 SPENT = mapped("name", "spent")
 SPENT["mappings"][0]["destination_property_id"] = "who"
 SOURCES = {"orders.csv": "id,person,total\n1,1,10\n2,1,20\n3,2,5\n", "people.csv": "id,name\n1,Ada\n2,Ben\n"}
+HOOKS = {"authentication": {"method": "none"}, "tables": [{"name": "events"}]}
 SEED = {
-    "connections": [
-        FILES,
-        OUT,
-        {
-            "id": "hooks",
-            "integration_id": "webhook",
-            "label": "Hooks",
-            "settings": {"authentication": {"method": "none"}, "tables": [{"name": "events"}]},
-        },
-    ],
+    "connections": [FILES, OUT, {"id": "hooks", "integration_id": "webhook", "label": "Hooks", "settings": HOOKS}],
     "elt_syncs": [elt_sync("shop", "orders", "people"), elt_sync("broken", "orders", "nowhere")],
     "transforms": [
         transform("totals", TOTALS, **MODEL),
@@ -77,14 +70,7 @@ SEED = {
         transform("wrong", "SELECT error('not today') AS name FROM {{raw.shop.people}}", **MODEL),
     ],
     "reverse_etl_syncs": [
-        reverse_etl_sync(
-            "spent",
-            "totals",
-            object_type_id="people",
-            sync_interval=None,
-            orchestration_workflow_id="nightly",
-            operation=SPENT,
-        )
+        reverse_etl_sync("spent", "totals", object_type_id="people", sync_interval=None, operation=SPENT, **ATTACHED)
     ],
     "orchestrations": [NIGHTLY],
 }
@@ -105,6 +91,11 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service)
     # Each test stands for another event, with its own request budget.
     monkeypatch.setattr("airflow_provider_datapipe.lineage.asking._budgets", {})
+
+
+@pytest.fixture
+def namespace(service: LocalService) -> str:
+    return f"datapipe://{service.base_url.removeprefix('http://')}"
 
 
 @pytest.fixture
@@ -158,6 +149,10 @@ def names(datasets: list[dict[str, Any]]) -> list[str]:
     return sorted(each["name"] for each in datasets)
 
 
+def full_names(datasets: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(each["namespace"], each["name"]) for each in datasets]
+
+
 def flow(lineage: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return the names of the inputs and of the outputs."""
     return names(lineage["inputs"]), names(lineage["outputs"])
@@ -179,8 +174,7 @@ def made_from(dataset: dict[str, Any]) -> dict[str, list[str]]:
 
 
 @MODES
-def test_lineage_of_streams(service: LocalService, *, deferrable: bool) -> None:
-    namespace = f"datapipe://{service.base_url.removeprefix('http://')}"
+def test_lineage_of_streams(namespace: str, *, deferrable: bool) -> None:
     task = EltSyncRunOperator(task_id="t", sync_id="shop", deferrable=deferrable)
     before = at_start(task)
     assert before["run_facets"] == {}
@@ -215,14 +209,10 @@ def test_lineage_of_transforms(*, deferrable: bool) -> None:
     assert "{{" not in after["job_facets"]["sql"]["query"]
     assert after["run_facets"]["datapipe_runs"]["runs"][0]["resourceId"] == "totals"
 
-    rich = at_end(
-        TransformPublishOperator(task_id="t", transform_name="rich", folder_path="core/daily", deferrable=deferrable)
-    )
+    by_name: dict[str, Any] = {"transform_name": "rich", "folder_path": "core/daily"}
+    rich = at_end(TransformPublishOperator(task_id="t", deferrable=deferrable, **by_name))
     assert names(rich["inputs"]) == ["core_daily.totals"]
-    assert made_from(rich["outputs"][0]) == {
-        "name": ["core_daily.totals:name"],
-        "spent": ["core_daily.totals:spent"],
-    }
+    assert made_from(rich["outputs"][0]) == {name: [f"core_daily.totals:{name}"] for name in ("name", "spent")}
 
 
 def test_lineage_of_a_rebuild_is_that_of_the_published_sql() -> None:
@@ -276,16 +266,10 @@ def test_lineage_of_reverse_etl(*, deferrable: bool) -> None:
 
 
 def test_lineage_of_reverse_etl_of_a_source_table() -> None:
+    sync = reverse_etl_sync("names", "raw.shop.people", object_type_id="names", operation=mapped("name"))
+    del sync["id"]
     with closing(DatapipeHook()) as hook:
-        made = hook.send(
-            reverse_etl_syncs.create(
-                destination_connection_id="out",
-                source_id="raw.shop.people",
-                object_type_id="names",
-                sync_interval="0 5 * * *",
-                operation=mapped("name"),
-            )
-        )
+        made = hook.send(reverse_etl_syncs.create(**sync))
     lineage = at_start(ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id=made.id))
     assert names(lineage["inputs"]) == ["shop.people"]
     assert made_from(lineage["outputs"][0]) == {"name": ["shop.people:name"]}
@@ -343,9 +327,7 @@ def test_lineage_of_a_failure_before_the_run_is_empty() -> None:
 def test_lineage_warehouse_sets_the_namespace(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service, lineage_warehouse="snowflake://org-acct/ANALYTICS")
     lineage = at_start(EltStreamRunOperator(task_id="t", stream_id="shop.orders"))
-    assert [(each["namespace"], each["name"]) for each in lineage["outputs"]] == [
-        ("snowflake://org-acct", "ANALYTICS.shop.orders")
-    ]
+    assert full_names(lineage["outputs"]) == [("snowflake://org-acct", "ANALYTICS.shop.orders")]
     assert lineage["inputs"][0]["namespace"].startswith("datapipe://")
 
 
@@ -367,10 +349,7 @@ def test_number_of_requests_for_lineage(service: LocalService) -> None:
 def test_failed_request_omits_only_its_part_of_the_lineage(service: LocalService, warned: Callable[[], int]) -> None:
     task = as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
     service.faults([{"path": "/transforms/{id}/schema", "status": 503}])
-    try:
-        lineage = reported(task.get_openlineage_facets_on_complete(None))
-    finally:
-        service.faults([])
+    lineage = reported(task.get_openlineage_facets_on_complete(None))
     assert flow(lineage) == (["shop.orders", "shop.people"], ["core_daily.totals"])
     assert lineage["outputs"][0].get("facets", {}) == {}
     assert "sql" in lineage["job_facets"]
@@ -433,29 +412,22 @@ def test_errors_of_asset_conversion_are_logged(
 
 
 def test_lineage_of_a_file_sent_to_a_webhook(
-    service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    service: LocalService, namespace: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     connection = {"conn_type": "datapipe_webhook", "host": f"{service.base_url}/webhooks/hooks"}
     monkeypatch.setenv("AIRFLOW_CONN_HOOKS", json.dumps(connection))
-    namespace = f"datapipe://{service.base_url.removeprefix('http://')}"
-    file = tmp_path / "events.jsonl"
+    file, table = tmp_path / "events.jsonl", "webhooks/hooks/events"
     file.write_text('{"id": 1}\n{"id": 2}\n')
-    task = WebhookIngestOperator(task_id="t", webhook_conn_id="hooks", endpoint="events", source=str(file))
-    for lineage, count in ((task.get_openlineage_facets_on_start(), None), (None, 2)):
-        known = reported(lineage or as_run(task).get_openlineage_facets_on_complete(None))
-        assert [(each["namespace"], each["name"]) for each in known["inputs"]] == [("file", str(file))]
-        assert [(each["namespace"], each["name"]) for each in known["outputs"]] == [
-            (namespace, "webhooks/hooks/events")
-        ]
-        assert rows(known["outputs"]) == {"webhooks/hooks/events": count}
+    arguments: dict[str, Any] = {"task_id": "t", "webhook_conn_id": "hooks", "endpoint": "events", "source": str(file)}
+    task = WebhookIngestOperator(**arguments)
+    for lineage, count in ((at_start(task), None), (at_end(task), 2)):
+        assert full_names(lineage["inputs"]) == [("file", str(file))]
+        assert full_names(lineage["outputs"]) == [(namespace, table)]
+        assert rows(lineage["outputs"]) == {table: count}
 
     with file.open("a") as more:
         more.write('{"id": 3}\nno JSON\n')
-    broken = WebhookIngestOperator(
-        task_id="t", webhook_conn_id="hooks", endpoint="events", source=str(file), batch_size=1
-    )
-    known = reported(as_run(broken).get_openlineage_facets_on_failure(None))
-    assert rows(known["outputs"]) == {"webhooks/hooks/events": 3}
+    assert rows(on_failure(WebhookIngestOperator(batch_size=1, **arguments))["outputs"]) == {table: 3}
 
 
 @pytest.fixture
@@ -475,31 +447,25 @@ def test_hook_reports_runs_to_the_lineage_collector(service: LocalService, colle
     # Operators report more detailed lineage themselves.
     assert not collector.has_collected
 
-    hook = DatapipeHook()
-    hook.send(elt_syncs.get("shop"))
-    assert not collector.has_collected
-    hook.send(elt_streams.request_run("shop.orders"))
-    hook.send(transforms.rematerialize("totals"))
-    query = hook.send(query_previews.create(sql_template="SELECT 1"))
-    hook.close()
+    with closing(DatapipeHook()) as hook:
+        hook.send(elt_syncs.get("shop"))
+        assert not collector.has_collected
+        hook.send(elt_streams.request_run("shop.orders"))
+        hook.send(transforms.rematerialize("totals"))
+        query = hook.send(query_previews.create(sql_template="SELECT 1"))
     found = collector.collected_assets
-    assert [each.asset.uri for each in found.outputs] == [
-        "datapipe://datapipe_default/elt_streams/shop.orders",
-        "datapipe://datapipe_default/transforms/totals",
-    ]
-    assert [(each.key, each.value) for each in found.extra] == [
-        ("sql_job", {"sql": "SELECT 1", "job_id": query.query_execution_id})
-    ]
-
+    uris = [f"datapipe://datapipe_default/{path}" for path in ("elt_streams/shop.orders", "transforms/totals")]
+    assert [each.asset.uri for each in found.outputs] == uris
+    job = {"sql": "SELECT 1", "job_id": query.query_execution_id}
+    assert [(each.key, each.value) for each in found.extra] == [("sql_job", job)]
     datasets = [convert_asset_to_openlineage(each.asset, each.context) for each in found.outputs]
     assert [each and each.name for each in datasets] == ["shop.orders", "core_daily.totals"]
 
 
 @since("3.2", "a collector that stores nothing without a reader")
 def test_hook_reports_nothing_without_a_reader(service: LocalService) -> None:
-    hook = DatapipeHook()
-    hook.send(query_previews.create(sql_template="SELECT 1"))
-    hook.close()
+    with closing(DatapipeHook()) as hook:
+        hook.send(query_previews.create(sql_template="SELECT 1"))
     from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
 
     assert not get_hook_lineage_collector().collected_assets.extra
@@ -514,10 +480,8 @@ def test_lineage_errors_do_not_fail_requests_of_the_hook(
         raise RuntimeError("no collector")
 
     monkeypatch.setattr(lineage_hook, "get_hook_lineage_collector", broken)
-    hook = DatapipeHook()
-    with caplog.at_level(logging.WARNING):
+    with closing(DatapipeHook()) as hook, caplog.at_level(logging.WARNING):
         assert hook.send(query_previews.create(sql_template="SELECT 1")).query_execution_id
-    hook.close()
     assert "was not reported" in caplog.text
 
 
@@ -540,7 +504,7 @@ def test_lineage_of_an_orchestration_ignores_drafts() -> None:
     deployed = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.orders}}", **arguments)
     transform_id = deployed.execute(context_of(Memory()))["resource_id"]
     with closing(DatapipeHook()) as hook:
-        hook.send(transforms.attach_orchestration(transform_id, orchestration_workflow_id="nightly"))
+        hook.send(transforms.attach_orchestration(transform_id, **ATTACHED))
         as_run(TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", publish=False, **arguments))
         lineage = at_start(OrchestrationRunOperator(task_id="t", orchestration_id="nightly"))
         hook.send(transforms.detach_orchestration(transform_id))
@@ -551,8 +515,8 @@ def test_lineage_of_an_orchestration_ignores_drafts() -> None:
 
 def test_lineage_of_an_orchestration_has_attached_resources() -> None:
     with closing(DatapipeHook()) as hook:
-        hook.send(elt_syncs.attach_orchestration("shop", orchestration_workflow_id="nightly"))
-        hook.send(transforms.attach_orchestration("totals", orchestration_workflow_id="nightly"))
+        hook.send(elt_syncs.attach_orchestration("shop", **ATTACHED))
+        hook.send(transforms.attach_orchestration("totals", **ATTACHED))
     lineage = at_end(OrchestrationRunOperator(task_id="t", orchestration_name="Nightly", timeout=60))
     assert flow(lineage) == (
         ["connections/files/orders", "connections/files/people"],

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,7 +12,6 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import (
     AirflowSensorTimeout,
     AirflowSkipException,
@@ -47,10 +44,11 @@ from airflow_provider_datapipe.sensors.state import (
     ReverseEtlLastRunSensor,
 )
 from tests.contract.seeds import FILES, NIGHTLY, OUT, ROWS, connect, elt_sync, reverse_etl_sync, send, transform
+from tests.contract.sensing import sense
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
-from tests.support.tasks import RescheduledMemory, first_event, recreated_trigger
+from tests.support.tasks import RescheduledMemory, first_event
 
 FROM_TRIGGER = pytest.param("from_trigger", marks=since("3.3", "start_from_trigger"))
 MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred", FROM_TRIGGER])
@@ -75,50 +73,6 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Create a connection with a wrong API key, and one of a host without a service."""
     connect(monkeypatch, service, "datapipe_wrong", key="wrong")
     connect(monkeypatch, service, "datapipe_away", host="http://127.0.0.1:9")
-
-
-def sense(mode: str, found: type[Any], **arguments: Any) -> Any:
-    """Run a sensor like Airflow, with a new object for each pass and a serialized trigger."""
-    context: Any = {"ti": RescheduledMemory()}
-    flags: dict[str, dict[str, Any]] = {
-        "poke": {},
-        "reschedule": {"mode": "reschedule"},
-        "deferred": {"deferrable": True},
-        "from_trigger": {"start_from_trigger": True},
-    }
-    arguments = {"task_id": "t", "poke_interval": 0.1, "timeout": 30} | flags[mode] | arguments
-    task = found(**arguments)
-    method, given = "execute", dict[str, Any]()
-    if mode == "from_trigger":
-        start = task.start_trigger_args
-        module, _, name = start.trigger_cls.rpartition(".")
-        trigger = getattr(importlib.import_module(module), name)(**stored(start.trigger_kwargs))
-        limit = start.timeout.total_seconds()
-        method, given = start.next_method, {"event": asyncio.run(event_within(limit, trigger))}
-    while True:
-        task = found(**arguments)
-        try:
-            if given.get("event") == "timeout":
-                return task.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
-            return getattr(task, method)(context, **given)
-        except TaskDeferred as deferral:
-            event = asyncio.run(first_event(recreated_trigger(deferral)))
-            method, given = deferral.method_name, {"event": event}
-        except AirflowRescheduleException as later:
-            time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
-
-
-def stored(arguments: dict[str, Any]) -> dict[str, Any]:
-    again: dict[str, Any] = json.loads(json.dumps(arguments))
-    return again
-
-
-async def event_within(limit: float, trigger: Any) -> Any:
-    try:
-        async with asyncio.timeout(limit):
-            return await first_event(trigger)
-    except TimeoutError:
-        return "timeout"
 
 
 def runs_of(service: LocalService, kind: str = "stream") -> list[dict[str, Any]]:
@@ -539,11 +493,12 @@ def test_unknown_run_outcome_is_skipped_only_by_never_fail(
     for flag in TIME_OVER:
         sensor = deferrable_sensor(after=now(), **({flag: True} if flag else {}))
         with pytest.raises(AirflowSkipException if flag == "never_fail" else expected):
-            sensor.execute_complete({}, stored(event))
+            sensor.execute_complete({}, json.loads(json.dumps(event)))
 
 
 def test_trigger_arguments_are_json_without_secrets(service: LocalService) -> None:
     trigger = deferred_trigger(deferrable_sensor(after=now()))
     path, arguments = trigger.serialize()
-    assert service.api_key not in json.dumps(arguments)
-    assert type(trigger)(**stored(arguments)).serialize() == (path, arguments)
+    text = json.dumps(arguments)
+    assert service.api_key not in text
+    assert type(trigger)(**json.loads(text)).serialize() == (path, arguments)

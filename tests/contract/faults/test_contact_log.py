@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
-from airflow.exceptions import AirflowRescheduleException
 from airflow.providers.common.compat.sdk import TaskDeferred
 from typing_extensions import override
 
@@ -23,9 +21,10 @@ from airflow_provider_datapipe.runs.wait import WaitPolicy
 from airflow_provider_datapipe.sensors.run import OrchestrationRunSensor
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
+from tests.contract.sensing import sense
 from tests.support.airflow_versions import since
 from tests.support.run_service import SYNC, RunService, ago, orchestration_run, stream_run
-from tests.support.tasks import Memory, RescheduledMemory, context_of, first_event, recreated_trigger
+from tests.support.tasks import Memory, context_of, first_event, recreated_trigger
 
 LOST, RESTORED = "Contact with the service was lost: ", "Contact with the service was restored after "
 ONCE_EACH = [(logging.WARNING, LOST), (logging.INFO, RESTORED)]
@@ -129,41 +128,23 @@ def operator(**arguments: Any) -> OrchestrationRunOperator:
     return OrchestrationRunOperator(task_id="t", orchestration_id="o", poll_interval=0.05, **arguments)
 
 
-def sensor(service: RunService, **arguments: Any) -> OrchestrationRunSensor:
+def run_sensor(mode: str, service: RunService) -> None:
     start_orchestration(service)
-    timing: dict[str, Any] = {"poke_interval": 0.05, "timeout": 3600}
-    return OrchestrationRunSensor(task_id="t", orchestration_id="o", run_id="r", **timing, **arguments)
-
-
-def reschedule(service: RunService) -> None:
-    memory, rescheduled = RescheduledMemory(), sensor(service, mode="reschedule")
-    while True:
-        try:
-            rescheduled.execute(context_of(memory))
-        except AirflowRescheduleException as later:
-            time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
-        else:
-            return
-
-
-def defer_sensor(service: RunService) -> None:
-    with pytest.raises(TaskDeferred) as deferral:
-        sensor(service, deferrable=True).execute(context_of(Memory()))
-    resume(recreated_trigger(deferral.value))
+    run: dict[str, Any] = {"orchestration_id": "o", "run_id": "r"}
+    sense(mode, OrchestrationRunSensor, task_state=True, poke_interval=0.05, timeout=3600, **run)
 
 
 WAITS: dict[str, Callable[[RunService], object]] = {
     "operator": lambda _: operator().execute(context_of(Memory())),
     "trigger": lambda service: resume(run_trigger(start_orchestration(service))),
-    "sensor": lambda service: sensor(service).execute(context_of(Memory())),
-    "deferred sensor": defer_sensor,
+    "sensor": partial(run_sensor, "poke"),
+    "deferred sensor": partial(run_sensor, "deferred"),
 }
+RESCHEDULED = pytest.param(partial(run_sensor, "reschedule"), marks=since("3.3", "task state"))
 
 
 @pytest.mark.parametrize("status", [503, 500])
-@pytest.mark.parametrize(
-    "wait", [*WAITS.values(), pytest.param(reschedule, marks=since("3.3", "task state"))], ids=[*WAITS, "rescheduled"]
-)
+@pytest.mark.parametrize("wait", [*WAITS.values(), RESCHEDULED], ids=[*WAITS, "rescheduled"])
 def test_wait_logs_a_loss_of_contact(
     wait: Callable[[RunService], object], status: int, lines: Lines, serve: Serve
 ) -> None:

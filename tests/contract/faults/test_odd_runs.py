@@ -6,16 +6,14 @@ import asyncio
 import json
 import logging
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-from airflow.exceptions import AirflowRescheduleException
-from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 
 from airflow_provider_datapipe.runs.errors import RunFailedError
 from airflow_provider_datapipe.sensors.run import (
@@ -35,11 +33,12 @@ from airflow_provider_datapipe.triggers.events import (
     ReverseEtlRunEventTrigger,
     TransformMaterializationEventTrigger,
 )
+from tests.contract import sensing
 from tests.support.airflow_versions import since
 from tests.support.asset_state import AssetStateStore, until
+from tests.support.processes import wait_for
 from tests.support.responses import transform
 from tests.support.run_service import RunService, ago, orchestration_run, reverse_etl_run, stream_run
-from tests.support.tasks import RescheduledMemory, context_of, first_event, recreated_trigger
 
 Runs = list[dict[str, Any]]
 Times = float | str | None
@@ -82,26 +81,7 @@ def rename_runs(service: RunService) -> None:
 
 MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred"])
 TASK_STATE = since("3.3", "task state")
-FLAGS: dict[str, dict[str, Any]] = {
-    "poke": {},
-    "reschedule": {"mode": "reschedule"},
-    "deferred": {"deferrable": True},
-}
-
-
-def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
-    """Run a sensor like Airflow, with a new object for each pass."""
-    context = context_of(RescheduledMemory())
-    arguments = {"task_id": "t", "poke_interval": 0.05, "timeout": 3600} | FLAGS[mode] | arguments
-    method, given = "execute", dict[str, Any]()
-    while True:
-        try:
-            return getattr(sensor(**arguments), method)(context, **given)
-        except TaskDeferred as deferral:
-            trigger = recreated_trigger(deferral)
-            method, given = deferral.method_name, {"event": asyncio.run(first_event(trigger))}
-        except AirflowRescheduleException as later:
-            time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
+sense = partial(sensing.sense, task_state=True, poke_interval=0.05, timeout=3600)
 
 
 def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable[[], Any]) -> Any:
@@ -116,22 +96,15 @@ def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable
 
     # A sensor that does not end must not block the tests.
     threading.Thread(target=run, daemon=True).start()
-    wait_for(lambda: waiting.done() or service.requests.total() >= 4)
+    wait_for("four requests", lambda: waiting.done() or service.requests.total() >= 4, limit=30, interval=0.01)
     assert not waiting.done()
     act()
     return waiting.result(30)
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-
-
 def wait_for_polls(service: RunService) -> None:
     before = service.requests.total()
-    wait_for(lambda: service.requests.total() >= before + 2)
+    wait_for("two polls", lambda: service.requests.total() >= before + 2, limit=30, interval=0.01)
 
 
 class Choice(NamedTuple):
@@ -208,9 +181,7 @@ CHOICES = {
 def test_sensor_waits_for_the_right_run(mode: str, choice: Choice, service: RunService) -> None:
     name, owner = LISTS[choice.sensor]
     show(service, name, *choice.before())
-    arguments = owner | (
-        choice.arguments if "newest" in choice.arguments else choice.arguments | {"after": ago(minutes=1)}
-    )
+    arguments = owner | ({} if "newest" in choice.arguments else {"after": ago(minutes=1)}) | choice.arguments
     result = while_waiting(
         service, lambda: show(service, name, *choice.then()), lambda: sense(mode, choice.sensor, **arguments)
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -16,7 +17,7 @@ from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
 from airflow_provider_datapipe.runs.errors import LostContactError, RunConflictError, RunNotScheduledError
 from tests.support.hostile import Faults, HostileServer, Plan, Service, Window
 from tests.support.hostile_cases import LATENCY, Case, Played, TaskKind, connected, play, wrong_outcomes
-from tests.support.simulated_time import simulated_time
+from tests.support.simulated_time import SimulatedClock, simulated_time
 from tests.support.tasks import Memory, run
 
 MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
@@ -29,6 +30,17 @@ def played(case: Case) -> Played:
     done = play(case)
     assert wrong_outcomes(done) == [], str(done)
     return done
+
+
+@contextmanager
+def simulated(new_service: Callable[[], Service]) -> Iterator[tuple[Service, SimulatedClock]]:
+    """Start a service in simulated time, and create the default connection to it."""
+    servers: list[HostileServer] = []
+    with simulated_time(lambda: all(server.is_idle for server in servers)) as clock:
+        service = new_service()
+        with connected(service) as server:
+            servers.append(server)
+            yield service, clock
 
 
 def result_of(done: Played) -> Any:
@@ -131,16 +143,10 @@ def test_another_account_for_seconds_causes_no_second_run(kind: TaskKind, status
     assert done.attempts[-1].error is None
 
 
-STUCK = [
-    pytest.param("wait", False, id="wait"),
-    pytest.param("attach", True, id="attach with an own run"),
-]
-
-
 @pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", REFUSING)
-@pytest.mark.parametrize(("policy", "option"), STUCK)
+@pytest.mark.parametrize(("policy", "option"), [("wait", False), ("attach", True)], ids=["wait", "attach, own run"])
 @pytest.mark.parametrize("names", ["finished", "missing", "unnamed"])
 def test_refusals_because_of_no_active_run_end_with_an_error(
     kind: TaskKind, policy: Any, names: Any, *, option: bool, deferrable: bool
@@ -217,18 +223,14 @@ def test_run_that_was_never_scheduled_is_requested_again(kind: TaskKind, *, defe
 @MODES
 @pytest.mark.parametrize("kind", REFUSING)
 def test_options_changed_after_a_timeout_apply_to_a_new_run(kind: TaskKind, *, deferrable: bool) -> None:
-    servers: list[HostileServer] = []
     case = Case(kind, deferrable, plans=(Plan(duration=250.0), Plan(duration=20.0)))
     memory = Memory()
-    with simulated_time(lambda: all(server.is_idle for server in servers)) as clock:
-        service = case.service()
-        with connected(service) as server:
-            servers.append(server)
-            with pytest.raises(DatapipeError), mock.patch("tests.support.hostile_cases.TIMEOUT", 200.0):
-                run(case.task(), memory)
-            clock.sleep(100)
-            # The run of the first try has succeeded, but it is no full refresh, or has retried no records.
-            run(replace(case, option=True).task(), memory)
+    with simulated(case.service) as (service, clock):
+        with pytest.raises(DatapipeError), mock.patch("tests.support.hostile_cases.TIMEOUT", 200.0):
+            run(case.task(), memory)
+        clock.sleep(100)
+        # The run of the first try has succeeded, but it is no full refresh, or has retried no records.
+        run(replace(case, option=True).task(), memory)
     for resource_id in case.resource_ids:
         first, second = service.runs_of(resource_id)
         assert [bool(each.full_refresh or each.retried) for each in (first, second)] == [False, True]
@@ -236,15 +238,12 @@ def test_options_changed_after_a_timeout_apply_to_a_new_run(kind: TaskKind, *, d
 
 def tried_after_recovery(done: Played) -> Any:
     """Retry a task on a service that has dropped its unstarted run, and return the result."""
-    servers: list[HostileServer] = []
-    with simulated_time(lambda: all(server.is_idle for server in servers)) as clock:
+    with simulated(lambda: done.service) as (service, clock):
         clock.sleep(done.attempts[-1].ended + 300 - time.time())
-        resource = done.service.resource("one")
+        resource = service.resource("one")
         resource.runs = [each for each in resource.runs if each.started_at < time.time()]
         resource.plans = (Plan(duration=20.0),)
-        with connected(done.service) as server:
-            servers.append(server)
-            result = run(done.case.task(), done.memory)
+        result = run(done.case.task(), done.memory)
     return result if done.case.kind == "elt_stream" else result["streams"]["one"]
 
 
@@ -267,21 +266,15 @@ def test_lost_response_of_a_rebuild_without_updated_at_sends_one(*, deferrable: 
 @MODES
 @pytest.mark.parametrize("kind", LISTED)
 def test_intent_of_a_worker_with_a_fast_clock_blocks_no_longer(kind: TaskKind, *, deferrable: bool) -> None:
-    memory = Memory()
-    servers: list[HostileServer] = []
-    with simulated_time(lambda: all(server.is_idle for server in servers)):
-        case = Case(kind, deferrable, faults=Faults(losses=("502",) * 3))
-        service = case.service()
-        with connected(service) as server:
-            servers.append(server)
-            with pytest.raises(Exception, match="502"):
-                run(case.task(), memory)
-            for kept in memory.kept.values():
-                kept["record"]["intended_at"] += 7_200
-            began = time.time()
+    case, memory = Case(kind, deferrable, faults=Faults(losses=("502",) * 3)), Memory()
+    with simulated(case.service) as (service, _):
+        with pytest.raises(Exception, match="502"):
             run(case.task(), memory)
-        waited = service.runs_of("one")[0].requested_at - began
-    assert waited < 300
+        for kept in memory.kept.values():
+            kept["record"]["intended_at"] += 7_200
+        began = time.time()
+        run(case.task(), memory)
+    assert service.runs_of("one")[0].requested_at - began < 300
 
 
 @pytest.mark.slow
@@ -323,18 +316,14 @@ def test_attach_ignores_earlier_results_despite_wrong_times(hours: int, *, defer
 @MODES
 @pytest.mark.parametrize("most", [1, 2])
 def test_unreadable_run_keeps_only_its_place_in_a_sync(most: int, *, deferrable: bool) -> None:
-    servers: list[HostileServer] = []
-    with simulated_time(lambda: all(server.is_idle for server in servers)):
-        service = Service(latency=LATENCY)
+    with simulated(lambda: Service(latency=LATENCY)) as (service, _):
         unreadable = Faults(broken=Window(30), broken_as="500")
         service.add("elt_stream", "one", parent_id="sync", plans=(Plan(duration=100.0),), faults=unreadable)
         for name, duration in (("two", 2_500.0), ("three", 100.0), ("four", 100.0)):
             service.add("elt_stream", name, parent_id="sync", plans=(Plan(duration=duration),))
         task = EltSyncRunOperator(task_id="task", sync_id="sync", max_active_streams=most, deferrable=deferrable)
-        with connected(service) as server:
-            servers.append(server)
-            with pytest.raises(LostContactError, match=f"{1 if most > 1 else 4} of 4 streams"):
-                run(task)
+        with pytest.raises(LostContactError, match=f"{1 if most > 1 else 4} of 4 streams"):
+            run(task)
     begun = [run for name in ("two", "three", "four") for run in service.runs_of(name)]
     assert len(begun) == (3 if most > 1 else 0)
     for earlier, later in pairwise(begun):

@@ -26,7 +26,7 @@ from airflow_provider_datapipe.pipelines.workspace.applying import FileTaskState
 from airflow_provider_datapipe.pipelines.workspace.document import Document, WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from datapipe_local.testing.client import ControlPlane
-from tests.contract.seeds import changes, connect, reverse_etl_sync, transform
+from tests.contract.seeds import changes, connect, elt_sync, reverse_etl_sync, transform
 from tests.support.local_service import LocalService
 from tests.support.tasks import run as run_task
 from tests.support.workspaces import SECRET, asked, destination, operation, source
@@ -44,30 +44,21 @@ SEED: Json = {
         {"id": "unused", "name": "Unused", "cron_schedule": "0 1 * * *"},
     ],
     "elt_syncs": [
-        {
-            "id": "raw_old",
-            "connection_id": "in.1",
-            "destination_schema_name": "raw_old",
-            "sync_interval": "0 1 * * *",
-            "orchestration_workflow_id": "old",
-            "elt_settings": {"token": "before", "kept": 1},
-            "source_streams": [
+        elt_sync(
+            "raw_old",
+            connection_id="in.1",
+            orchestration_workflow_id="old",
+            elt_settings={"token": "before", "kept": 1},
+            source_streams=[
                 {"id": "old.orders", "name": "orders", "table": "orders", "sync_interval": "0 5 * * *"},
                 {"id": "old.Visits", "name": "Visits", "table": "Visits"},
             ],
-        },
-        {"id": "raw_gone", "connection_id": "in.1", "destination_schema_name": "raw_gone"},
+        ),
+        elt_sync("raw_gone", connection_id="in.1"),
     ],
     "transforms": [transform("people", "SELECT 1 AS id, 'x' AS name", folder_path="sales")],
     "reverse_etl_syncs": [
-        reverse_etl_sync(
-            name,
-            "people",
-            destination_connection_id="out.1",
-            object_type_id=name,
-            operation=operation(),
-            sync_interval="0 1 * * *",
-        )
+        reverse_etl_sync(name, "people", destination_connection_id="out.1", object_type_id=name, operation=operation())
         for name in ("things", "gone")
     ],
 }
@@ -227,7 +218,7 @@ def test_plan_lists_differences_without_secrets(service: Service) -> None:
         "create raw_old.people": {},
         "update sales/people -> CRM things": {
             "operation": [operation(), {"mode": "mirror", "mappings": [mapping | {"primary_key": True}]}],
-            "sync_interval": ["0 1 * * *", None],
+            "sync_interval": ["0 5 * * *", None],
             "orchestration": [None, "Nightly"],
         },
         "create raw.raw_new.orders -> CRM orders": {

@@ -20,6 +20,7 @@ from airflow_provider_datapipe.pipelines.workspace.pulling import pull
 from airflow_provider_datapipe.pipelines.workspace.round_trip import dump
 from airflow_provider_datapipe.runs.task_state import NoTaskState
 from datapipe_local.testing.client import ControlPlane
+from tests.contract.seeds import elt_sync
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 from tests.support.workspaces import SECRET, asked, seeds, source
@@ -147,17 +148,12 @@ def test_pulled_file_matches_the_service(
 
 def seed_syncs(control: ControlPlane, *names: str) -> None:
     """Seed the service with syncs that have the same streams."""
-    fields = {"connection_id": "in.1", "sync_interval": "0 1 * * *", "elt_settings": {"name": "shop"}}
-    syncs: list[dict[str, Any]] = [
-        {
-            "id": name,
-            "destination_schema_name": name,
-            "source_streams": [{"id": f"{name}.{each}", "name": each, "table": each} for each in ("orders", "people")],
-            **fields,
-        }
-        for name in names
-    ]
-    seed_service(control, {"connections": [source("in.1", "Shop")], "elt_syncs": syncs})
+
+    def sync(name: str) -> dict[str, Any]:
+        streams = [{"id": f"{name}.{each}", "name": each, "table": each} for each in ("orders", "people")]
+        return elt_sync(name, connection_id="in.1", elt_settings={"name": "shop"}, source_streams=streams)
+
+    seed_service(control, {"connections": [source("in.1", "Shop")], "elt_syncs": [sync(name) for name in names]})
 
 
 def test_pull_keeps_the_text_of_unchanged_scalars(service: Service, control: ControlPlane) -> None:
@@ -314,12 +310,9 @@ def test_pull_keeps_omitted_fields_of_an_existing_file(
     for kind, change, field in data.draw(st.lists(st.sampled_from(changes_of(seed)), max_size=4), "changes"):
         if field is not None or kind == "orchestration":
             change(client).raise_for_status()
-    for sync in (
-        data.draw(st.lists(st.sampled_from([each["id"] for each in seed["elt_syncs"]]), max_size=1))
-        if seed["elt_syncs"]
-        else []
-    ):
-        client.delete(f"/elt_syncs/{sync}").raise_for_status()
+    sync_ids = [each["id"] for each in seed["elt_syncs"]]
+    if sync_ids and data.draw(st.booleans(), "a sync is deleted"):
+        client.delete(f"/elt_syncs/{data.draw(st.sampled_from(sync_ids))}").raise_for_status()
     pulled = pull(service, text, NAME).text
     assert pulled.startswith("# Owner: data team.\n")
     plan = make_plan(service, Document(pulled, NAME, {"TOKEN": "${TOKEN}"})).plan

@@ -69,6 +69,12 @@ def start_run() -> None:
         nightly(deferrable=True).execute(context_of(Memory()))
 
 
+def sensor_of_newest(**arguments: Any) -> OrchestrationRunSensor:
+    return OrchestrationRunSensor(
+        task_id="t", orchestration_name="Nightly", newest=True, poke_interval=0.1, **arguments
+    )
+
+
 MISSING_STREAM = {"sync_id": "shop", "stream_name": "gone", "datapipe_conn_id": "without_link"}
 #: Class and arguments of the task, raised error, and page of the link.
 LINKS: dict[str, tuple[type[Any], dict[str, Any], type[BaseException], str]] = {
@@ -169,15 +175,7 @@ def test_link_contains_the_run_of_a_sensor(deferrable: bool, memory: Memory, mon
     start_run()
     shown: list[str] = []
     monkeypatch.setattr(memory, "xcom_push", lambda key, value: shown.append(value))
-    sensor = OrchestrationRunSensor(
-        task_id="t",
-        orchestration_name="Nightly",
-        newest=True,
-        deferrable=deferrable,
-        poke_interval=0.2,
-        datapipe_conn_id="with_runs",
-    )
-    result = run(sensor, memory)
+    result = run(sensor_of_newest(deferrable=deferrable, datapipe_conn_id="with_runs"), memory)
     assert shown[-1] == f"{HOST}/nightly#{result['run_id']}"
     # A blocking sensor pushes the link once, regardless of the number of polls.
     assert deferrable or len(shown) == len(set(shown))
@@ -187,9 +185,7 @@ def test_unreadable_connection_for_the_link_does_not_fail_a_task(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_run()
-    sensor = OrchestrationRunSensor(
-        task_id="t", orchestration_id="nightly", newest=True, deferrable=True, poke_interval=0.1
-    )
+    sensor = sensor_of_newest(deferrable=True)
     with pytest.raises(TaskDeferred) as deferral:
         sensor.execute(context_of(memory))
     event = asyncio.run(first_event(recreated_trigger(deferral.value)))
@@ -223,10 +219,11 @@ def test_query_is_not_linked_if_the_service_names_no_pages(memory: Memory, monke
 
 @MODES
 def test_streams_of_a_sync_have_their_own_links(memory: Memory, deferrable: bool) -> None:
+    streams = ["orders", "shop.people"]
     task = EltSyncRunOperator(
-        task_id="t", sync_id="shop", streams=["orders", "shop.people", "{{ 1 }}"], deferrable=deferrable, defer_after=0
+        task_id="t", sync_id="shop", streams=[*streams, "{{ 1 }}"], deferrable=deferrable, defer_after=0
     )
-    task.streams = ["orders", "shop.people"]
+    task.streams = streams
     run(task, memory)
     assert {key: address for key, address in memory.pushed.items() if key.startswith("_link_")} == {
         KEY: f"{HOST}/elt_syncs/shop?from=airflow",
@@ -274,20 +271,12 @@ def test_link_of_a_bridge_has_the_authorized_connection() -> None:
     assert (bridge.page(), bridge.page(seen)) == (("connection", None, None), ("connection", "c", None))
 
 
+EVIL = [f"{begin}evil.example/{{resource}}/{{id}}" for begin in ("https://", "//", "@", "/\\")]
+LONG = "/" + "x" * 300 + "{resource}{id}"
+
+
 @pytest.mark.parametrize(
-    "path",
-    [
-        "https://evil.example/{resource}/{id}",
-        "//evil.example/{resource}/{id}",
-        "@evil.example/{resource}/{id}",
-        "/\\evil.example/{resource}/{id}",
-        "/{resource}",
-        "/ {resource}/{id}",
-        "/" + "x" * 300 + "{resource}{id}",
-        "javascript:{resource}{id}",
-        "",
-        None,
-    ],
+    "path", [*EVIL, "/{resource}", "/ {resource}/{id}", LONG, "javascript:{resource}{id}", "", None]
 )
 def test_invalid_link_template_is_ignored(path: str | None) -> None:
     assert page_template("http://127.0.0.1:8484", path) is None
@@ -299,18 +288,15 @@ def test_pages_are_below_the_base_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "kind", "resource_id", "expected"),
+    ("template", "of", "expected"),
     [
-        (TEMPLATE, "elt_stream", "a b", f"{HOST}/elt_streams/a%20b?from=airflow"),
-        (TEMPLATE, "reverse_etl", "{resource}", f"{HOST}/reverse_etl_syncs/%7Bresource%7D?from=airflow"),
-        (TEMPLATE, "webhook", "1", ""),
-        (TEMPLATE, "transform", None, ""),
-        (None, "transform", "1", ""),
+        (TEMPLATE, ("elt_stream", "a b"), f"{HOST}/elt_streams/a%20b?from=airflow"),
+        (TEMPLATE, ("reverse_etl", "{resource}"), f"{HOST}/reverse_etl_syncs/%7Bresource%7D?from=airflow"),
+        ("https://a/{id}/{run_id}", ("transform", "{run_id}", "{id}"), "https://a/%7Brun_id%7D/%7Bid%7D"),
+        (TEMPLATE, ("webhook", "1"), ""),
+        (TEMPLATE, ("transform", None), ""),
+        (None, ("transform", "1"), ""),
     ],
 )
-def test_link_template_is_filled(template: str | None, kind: str, resource_id: str | None, expected: str) -> None:
-    assert address_of(template, kind, resource_id) == expected
-
-
-def test_placeholder_in_an_id_is_not_filled() -> None:
-    assert address_of("https://a/{id}/{run_id}", "transform", "{run_id}", "{id}") == "https://a/%7Brun_id%7D/%7Bid%7D"
+def test_link_template_is_filled(template: str | None, of: Any, expected: str) -> None:
+    assert address_of(template, *of) == expected

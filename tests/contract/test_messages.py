@@ -27,6 +27,7 @@ from tests.support.tasks import run
 
 pytestmark = pytest.mark.usefixtures("service")
 
+NEWEST: dict[str, Any] = {"stream_id": "shop.orders", "newest": True}
 UNREACHABLE = "http://127.0.0.1:9"
 TIME = r"\d+\.\d s"
 RUN = r"\(run (\w{1,16}|\w{8}\.\.\.)\)"
@@ -62,18 +63,12 @@ def logged(log: list[Any], pattern: str) -> bool:
     return any(re.fullmatch(pattern, line) for line in lines(log))
 
 
+ORDERS = rf"ELT stream shop\.orders: 3 rows in {TIME} {RUN}\."
+NIGHTLY_RUN = rf"Orchestration Nightly succeeded in {TIME} {RUN}\."
 RESULTS = [
-    (EltStreamRunOperator, {"stream_id": "shop.orders"}, rf"ELT stream shop\.orders: 3 rows in {TIME} {RUN}\."),
-    (
-        EltSyncRunOperator,
-        {"sync_id": "shop", "streams": ["orders"]},
-        rf"ELT stream shop\.orders: 3 rows in {TIME} {RUN}\.",
-    ),
-    (
-        OrchestrationRunOperator,
-        {"orchestration_name": "Nightly"},
-        rf"Orchestration Nightly succeeded in {TIME} {RUN}\.",
-    ),
+    (EltStreamRunOperator, {"stream_id": "shop.orders"}, ORDERS),
+    (EltSyncRunOperator, {"sync_id": "shop", "streams": ["orders"]}, ORDERS),
+    (OrchestrationRunOperator, {"orchestration_name": "Nightly"}, NIGHTLY_RUN),
     (ReverseEtlRunOperator, {"reverse_etl_sync_id": "crm"}, rf"Reverse ETL sync crm: \d rows? in {TIME} {RUN}\."),
     (TransformPublishOperator, {"transform_id": "vip"}, rf"Transform shop/vip was published( in {TIME})?\."),
     (TransformRematerializeOperator, {"transform_id": "vip"}, rf"Transform shop/vip was rebuilt( in {TIME})?\."),
@@ -101,8 +96,8 @@ def test_publication_in_the_worker_is_logged_with_its_duration(log: list[Any]) -
 def test_sensor_logs_the_result_of_the_run(log: list[Any]) -> None:
     run(EltStreamRunOperator(task_id="t", stream_id="shop.orders"))
     log.clear()
-    run(EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, poke_interval=0.1))
-    assert logged(log, rf"ELT stream shop\.orders: 3 rows in {TIME} {RUN}\."), lines(log)
+    run(EltStreamRunSensor(task_id="t", poke_interval=0.1, **NEWEST))
+    assert logged(log, ORDERS), lines(log)
 
 
 @MODES
@@ -123,31 +118,27 @@ def test_error_of_a_sync_has_the_lines_of_each_stream() -> None:
     assert second.startswith("  ELT stream shop.lost: the run failed: ")
 
 
-WRONG_IDS: list[tuple[Any, str]] = [
-    (EltStreamRunOperator(task_id="t", stream_id="orders"), "Did you mean shop.orders (named orders)?"),
-    (EltSyncRunOperator(task_id="t", sync_id="shops"), "Did you mean shop (named raw_shop)?"),
-    (EltSyncRunOperator(task_id="t", sync_id="raw_shop"), "Did you mean shop (named raw_shop)?"),
-    (EltStreamRunOperator(task_id="t", sync_id="shops", stream_name="orders"), "Did you mean shop (named raw_shop)?"),
-    (OrchestrationRunOperator(task_id="t", orchestration_id="nightli"), "Did you mean nightly (named Nightly)?"),
-    (TransformPublishOperator(task_id="t", transform_id="vips"), "Did you mean vip (named shop/vip)?"),
-    (ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="crn"), "Did you mean crm?"),
-    (ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="zzz"), "The service has crm."),
-    (EltSyncEnableOperator(task_id="t", sync_id="shops"), "Did you mean shop (named raw_shop)?"),
-    (
-        OrchestrationRunSensor(task_id="t", orchestration_id="nightli", newest=True),
-        "Did you mean nightly (named Nightly)?",
-    ),
-    (
-        OrchestrationRunSensor(task_id="t", orchestration_id="nightli", newest=True, deferrable=True),
-        "Did you mean nightly (named Nightly)?",
-    ),
+WRONG = {"orchestration_id": "nightli"}
+SHOP, RIGHT = "Did you mean shop (named raw_shop)?", "Did you mean nightly (named Nightly)?"
+WRONG_IDS: list[tuple[type[Any], dict[str, Any], str]] = [
+    (EltStreamRunOperator, {"stream_id": "orders"}, "Did you mean shop.orders (named orders)?"),
+    (EltSyncRunOperator, {"sync_id": "shops"}, SHOP),
+    (EltSyncRunOperator, {"sync_id": "raw_shop"}, SHOP),
+    (EltStreamRunOperator, {"sync_id": "shops", "stream_name": "orders"}, SHOP),
+    (OrchestrationRunOperator, WRONG, RIGHT),
+    (TransformPublishOperator, {"transform_id": "vips"}, "Did you mean vip (named shop/vip)?"),
+    (ReverseEtlRunOperator, {"reverse_etl_sync_id": "crn"}, "Did you mean crm?"),
+    (ReverseEtlRunOperator, {"reverse_etl_sync_id": "zzz"}, "The service has crm."),
+    (EltSyncEnableOperator, {"sync_id": "shops"}, SHOP),
+    (OrchestrationRunSensor, WRONG | {"newest": True}, RIGHT),
+    (OrchestrationRunSensor, WRONG | {"newest": True, "deferrable": True}, RIGHT),
 ]
 
 
-@pytest.mark.parametrize(("task", "expected"), WRONG_IDS)
-def test_wrong_id_gets_a_suggestion(task: Any, expected: str) -> None:
+@pytest.mark.parametrize(("kind", "arguments", "expected"), WRONG_IDS)
+def test_wrong_id_gets_a_suggestion(kind: type[Any], arguments: dict[str, Any], expected: str) -> None:
     with pytest.raises(NotFoundError) as failed:
-        run(task)
+        run(kind(task_id="t", **arguments))
     first, second, *_ = str(failed.value).splitlines()
     assert first.startswith("Not found: ")
     assert second == expected
@@ -174,8 +165,8 @@ HINTS = {
         (EltStreamRunOperator, {"stream_id": "shop.orders"}, HINTS),
         (EltSyncEnableOperator, {"sync_id": "shop"}, HINTS),
         # Sensors do not fail while the host does not respond.
-        (EltStreamRunSensor, {"stream_id": "shop.orders", "newest": True}, ["wrong_key"]),
-        (EltStreamRunSensor, {"stream_id": "shop.orders", "newest": True, "deferrable": True}, ["wrong_key"]),
+        (EltStreamRunSensor, NEWEST, ["wrong_key"]),
+        (EltStreamRunSensor, NEWEST | {"deferrable": True}, ["wrong_key"]),
     ],
 )
 def test_error_of_the_settings_names_the_connection(
@@ -191,8 +182,7 @@ def test_error_of_the_settings_names_the_connection(
 
 
 def test_sensor_warning_names_the_unreachable_connection(log: list[Any]) -> None:
-    task = EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, datapipe_conn_id="wrong_host")
-    assert task.poke({}) is False
+    assert EltStreamRunSensor(task_id="t", datapipe_conn_id="wrong_host", **NEWEST).poke({}) is False
     assert any("the Airflow connection `wrong_host`" in line for line in lines(log)), lines(log)
 
 

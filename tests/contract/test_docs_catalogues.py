@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -26,26 +26,20 @@ LARGEST_SCREENSHOT = 120_000
 SHORTEST_DESCRIPTION = 30
 
 
+Generator = Callable[[str], ModuleType]
+
+
 @pytest.fixture(scope="module")
-def generators() -> Iterator[None]:
-    """Make the generators of the docs importable. They load all modules, some of which need the newest Airflow."""
+def generator() -> Iterator[Generator]:
+    """Return a function that imports a generator of the docs. They load all modules, some for the newest Airflow."""
     if older_than("3.3"):
         pytest.skip("the docs are built with Airflow 3.3 or later")
     sys.path.insert(0, str(DOCS))
-    yield
+    yield importlib.import_module
     sys.path.remove(str(DOCS))
 
 
-def generator(name: str) -> ModuleType:
-    return importlib.import_module(name)
-
-
-def first_cells(page: str) -> list[str]:
-    return re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
-
-
-@pytest.mark.usefixtures("generators")
-def test_each_error_class_has_a_cause_and_a_cure() -> None:
+def test_each_error_class_has_a_cause_and_a_cure(generator: Generator) -> None:
     there = generator("generate_messages").errors()
     reported = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\|$", pages()["docs/errors.md"], re.MULTILINE)
     names = [name for name, *_ in reported]
@@ -57,22 +51,21 @@ def test_each_error_class_has_a_cause_and_a_cure() -> None:
     assert without_cure == {name for name, cause, _ in reported if cause.startswith("Base class of")}
 
 
-@pytest.mark.usefixtures("generators")
-def test_internal_errors_exist_and_are_no_run_errors() -> None:
+def test_internal_errors_exist_and_are_no_run_errors(generator: Generator) -> None:
     messages = generator("generate_messages")
     source = "\n".join(file.read_text() for file in (ROOT / "src/airflow_provider_datapipe").rglob("*.py"))
     assert [name for name in messages.INTERNAL if f"class {name}(" not in source] == []
     assert [name for name in messages.INTERNAL if name.startswith("Run")] == []
 
 
-@pytest.mark.usefixtures("generators")
-def test_generator_finds_the_messages_in_the_code() -> None:
-    messages = generator("generate_messages").messages()
+def test_generator_finds_the_messages_in_the_code(generator: Generator) -> None:
+    module = generator("generate_messages")
+    messages = module.messages()
     assert "There is no API key: set it as the connection's password." in messages["ConfigurationError"]
     (canceled,) = messages["RunCanceledError"]
     assert canceled == "…: the run was canceled in the service….…"
-    local = generator("generate_messages").messages_of_local_service()
-    assert all(local[name] for name in generator("generate_messages").OF_LOCAL_SERVICE)
+    local = module.messages_of_local_service()
+    assert all(local[name] for name in module.OF_LOCAL_SERVICE)
     assert "Port … of … is in use: choose another --port, or 0 for a free one." in local["SetupError"]
 
 
@@ -119,8 +112,7 @@ def test_each_failure_has_tests() -> None:
             assert re.search(rf"^(async )?def {name}\(|^{name} = ", text, re.MULTILINE), (row, path, name)
 
 
-@pytest.mark.usefixtures("generators")
-def test_pictures_are_generated_and_load_nothing() -> None:
+def test_pictures_are_generated_and_load_nothing(generator: Generator) -> None:
     pictures = generator("pictures")
     drawn = set(pictures.FOLDER.glob("*.svg"))
     assert {file.name for file in pictures.sources()} == {file.name for file in drawn}
@@ -140,8 +132,7 @@ def test_screenshots_are_used_described_and_small() -> None:
         assert len(text) >= SHORTEST_DESCRIPTION, name
 
 
-@pytest.mark.usefixtures("generators")
-def test_names_in_docstrings_are_resolved() -> None:
+def test_names_in_docstrings_are_resolved(generator: Generator) -> None:
     references = generator("references")
     module = "airflow_provider_datapipe.operators.elt_syncs"
     for name, means, may_stay in (
@@ -160,8 +151,7 @@ def test_names_in_docstrings_are_resolved() -> None:
     assert [name for name in references.NOT_DOCUMENTED if not references.is_there(name)] == []
 
 
-@pytest.mark.usefixtures("generators")
-def test_reference_contains_the_public_classes() -> None:
+def test_reference_contains_the_public_classes(generator: Generator) -> None:
     reference = generator("generate_reference")
     text = "".join(map(reference.text, reference.PAGES.values()))
     assert [name for name in reference.INTERNAL if not reference.is_module(name)] == []
@@ -179,8 +169,7 @@ def test_reference_contains_the_public_classes() -> None:
     assert "hooks.connection." not in text
 
 
-@pytest.mark.usefixtures("generators")
-def test_reference_contains_all_commands_and_options() -> None:
+def test_reference_contains_all_commands_and_options(generator: Generator) -> None:
     text = generator("generate_cli").page()
     for option in ("--delete-orphans", "--check", "--memory-limit SIZE", "--table-format {parquet,csv}"):
         assert f"``{option}``" in text

@@ -62,8 +62,8 @@ while left:
         left += [f"{name}.{one.name}" for one in pkgutil.iter_modules(getattr(module, "__path__", []))]
 print(json.dumps([count, failed]))
 """
-#: Prints the metadata of the distribution.
 DOCUMENTATION_URL = "https://docs.example.com/datapipe/"
+#: Prints the metadata of the distribution.
 METADATA = """
 import importlib.metadata, json
 print(json.dumps(importlib.metadata.metadata("airflow-provider-datapipe").json))
@@ -202,12 +202,8 @@ def test_provider_with_the_local_service(built: Distribution, alone: Installed) 
 
 
 def test_distribution_passes_twine_check(built: Distribution) -> None:
-    done = subprocess.run(  # noqa: S603 - distribution of this repository
-        [sys.executable, "-m", "twine", "check", "--strict", *map(str, built)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - distribution of this repository
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("PASSED") == 2
 
@@ -215,11 +211,8 @@ def test_distribution_passes_twine_check(built: Distribution) -> None:
 def test_metadata_of_the_wheel(alone: Installed) -> None:
     done = alone.run("python", "-c", METADATA)
     metadata = json.loads(done.stdout)
-    assert (metadata["name"], metadata["license_expression"], metadata["license_file"]) == (
-        PROJECT,
-        "Apache-2.0",
-        "LICENSE",
-    )
+    named = (metadata["name"], metadata["license_expression"], metadata["license_file"])
+    assert named == (PROJECT, "Apache-2.0", "LICENSE")
     assert metadata["requires_python"] == f">={pythons()[0]}"
     assert {f"Programming Language :: Python :: {version}" for version in pythons()} <= set(metadata["classifier"])
     assert metadata["description"] == (ROOT / "README.md").read_text()

@@ -29,6 +29,7 @@ from tests.support.tasks import Memory, context_of, run
 pytestmark = pytest.mark.usefixtures("service")
 
 SEED = {"transforms": [transform("numbers", "SELECT value FROM generate_series(1, 1500) AS numbers(value)")]}
+NO_ROWS = "SELECT 1 WHERE false"
 COUNT = "SELECT count(*) AS rows FROM {{model.numbers}}"
 #: Query that runs until its time limit.
 ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = -1"
@@ -59,9 +60,9 @@ def test_a_query_without_rows_is_complete() -> None:
     assert (result["rows"], result["num_rows_total"], result["is_complete"]) == ([], 0, True)
 
 
-@pytest.mark.parametrize(("most", "problem"), [(-1, "max_rows"), ("x", "max_rows"), ("", "max_rows")])
-def test_invalid_arguments_are_refused_without_a_request(most: Any, problem: str, service: LocalService) -> None:
-    with pytest.raises(ValueError, match=problem):
+@pytest.mark.parametrize("most", [-1, "x", ""])
+def test_invalid_arguments_are_refused_without_a_request(most: Any, service: LocalService) -> None:
+    with pytest.raises(ValueError, match="max_rows"):
         run(preview("SELECT 1", max_rows=most))
     with pytest.raises(ValueError, match="sql_template is empty"):
         run(preview(""))
@@ -81,14 +82,12 @@ def test_rendered_retry_on_failure_is_validated_before_the_query(service: LocalS
 @MODES
 def test_error_of_a_failed_query_has_its_cause(*, deferrable: bool) -> None:
     memory = Memory()
-    with pytest.raises(
-        RunFailedError, match=r"query preview SELECT CAST\('x' AS INTEGER\) \(\S+\): the run failed: .*'x'"
-    ):
+    problem = r"query preview SELECT CAST\('x' AS INTEGER\) \(\S+\): the run failed: .*'x'"
+    with pytest.raises(RunFailedError, match=problem):
         run(preview("SELECT CAST('x' AS INTEGER)", deferrable=deferrable), memory)
     assert memory.pushed["return_value"]["status"] == "FAILED"
-    with pytest.raises(
-        InvalidRequestError, match=r"Unknown reference \{\{model\.number\}\} \(did you mean model\.numbers"
-    ):
+    problem = r"Unknown reference \{\{model\.number\}\} \(did you mean model\.numbers"
+    with pytest.raises(InvalidRequestError, match=problem):
         run(preview("FROM {{model.number}}", deferrable=deferrable))
 
 
@@ -134,14 +133,10 @@ def test_each_try_of_a_check_runs_its_query(*, deferrable: bool, service: LocalS
 @pytest.mark.parametrize(
     "task",
     [
-        DatapipeCheckOperator(task_id="t", sql_template="SELECT 1 WHERE false"),
-        DatapipeValueCheckOperator(task_id="t", sql_template="SELECT 1 WHERE false", pass_value=1),
-        DatapipeThresholdCheckOperator(
-            task_id="t", sql_template="SELECT 1 WHERE false", min_threshold=0, max_threshold=2
-        ),
-        DatapipeThresholdCheckOperator(
-            task_id="t", sql_template="SELECT 1", min_threshold="SELECT 1 WHERE false", max_threshold=2
-        ),
+        DatapipeCheckOperator(task_id="t", sql_template=NO_ROWS),
+        DatapipeValueCheckOperator(task_id="t", sql_template=NO_ROWS, pass_value=1),
+        DatapipeThresholdCheckOperator(task_id="t", sql_template=NO_ROWS, min_threshold=0, max_threshold=2),
+        DatapipeThresholdCheckOperator(task_id="t", sql_template="SELECT 1", min_threshold=NO_ROWS, max_threshold=2),
     ],
 )
 def test_checks_fail_without_rows(task: Any) -> None:

@@ -24,22 +24,9 @@ pytestmark = pytest.mark.slow
 
 #: Texts that requests can contain.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30) | st.sampled_from(
-    [
-        "*/",
-        "-- ---\n",
-        "a\n---\nb",
-        " trails \n\n",
-        "'",
-        '"',
-        "{{ ds }}",
-        "{%",
-        "a\r\nb",
-        "\x85\u2028",
-        "none",
-        "~",
-        "❤\n",
-    ]
-)
+    ["*/", "-- ---\n", "a\n---\nb", " trails \n\n", "'", '"', "{{ ds }}", "{%", "a\r\nb", "\x85\u2028", "none", "~",
+     "❤\n"]
+)  # fmt: skip
 NAME = st.from_regex(re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,5}"), fullmatch=True) | st.sampled_from(
     ["con", "NUL", "a", "A", "model", "true", "null", "x" * 63]
 )
@@ -109,18 +96,12 @@ def emptied(folder: Path) -> None:
         each.rmdir() if each.is_dir() else each.unlink()
 
 
-@settings(
-    max_examples=scaled(25),
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@settings(max_examples=scaled(25), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(wanted=st.lists(TRANSFORM, min_size=1, max_size=5))
 @example(wanted=[DUPLICATE, DUPLICATE])
 @example(wanted=[DUPLICATE, DUPLICATE, DUPLICATE | {"name": "Other"}])
 def test_pulled_files_match_the_service(
-    wanted: list[dict[str, Any]],
-    service: LocalService,
-    say: Say,
-    tmp_path: Path,
+    wanted: list[dict[str, Any]], service: LocalService, say: Say, tmp_path: Path
 ) -> None:
     folder = tmp_path / "models"
     emptied(folder)
@@ -139,11 +120,11 @@ def test_pulled_files_match_the_service(
         assert "there is no .sql file" in say("plan", "--delete-orphans").err
         return
     planned = say("plan", "--delete-orphans", "--format", "json")
-    assert {name: action for name, action in planned.each("action").items() if name not in duplicates} == dict.fromkeys(
-        current.keys() - duplicates, "none"
-    )
+    unique = current.keys() - duplicates
+    actions = {name: action for name, action in planned.each("action").items() if name not in duplicates}
+    assert actions == dict.fromkeys(unique, "none")
     before = content(folder)
-    assert len({path.casefold() for path in before}) == len(current.keys() - duplicates)
+    assert len({path.casefold() for path in before}) == len(unique)
     again = say("pull")
     assert (again.status, content(folder)) == (bool(duplicates), before), again
     # The files recreate the same state in an empty service.
@@ -168,14 +149,10 @@ def test_pull_overwrites_changed_files_only_with_force(service: LocalService, sa
     assert say("pull", "--force").status == 0
     after = content(deployed)
     # Only differing files were written.
-    assert {path for path in after if after[path] != before.get(path)} == {
-        "marts/paid.sql",
-        "staging/orders.sql",
-        "new.sql",
-    }
-    assert after["staging/orders.sql"][0].decode() == (
-        "-- ---\n-- publish: false\n-- ---\nSELECT 4 AS id, 'paid' AS status\n"
-    )
+    written = {path for path in after if after[path] != before.get(path)}
+    assert written == {"marts/paid.sql", "staging/orders.sql", "new.sql"}
+    orders = "-- ---\n-- publish: false\n-- ---\nSELECT 4 AS id, 'paid' AS status\n"
+    assert after["staging/orders.sql"][0].decode() == orders
     # The service does not know checks, so pull keeps them.
     paid = after["marts/paid.sql"][0].decode()
     assert "-- schedule: 9 9 * * *\n" in paid
@@ -188,8 +165,8 @@ def test_pull_keeps_comments_if_only_the_sql_differs(service: LocalService, say:
     block = "-- ---\n-- # Ask Ada.\n-- materialization:   view\n-- ---\n"
     put(tmp_path / "models", {"a.sql": f"{block}SELECT 1"})
     assert say("deploy").status == 0
-    send(service, "PATCH", f"/transforms/{transforms_by_path(service)['a']['id']}", json={"sql_template": "SELECT 2"})
-    send(service, "POST", f"/transforms/{transforms_by_path(service)['a']['id']}/publish")
+    path = f"/transforms/{transforms_by_path(service)['a']['id']}"
+    send(service, "PATCH", path, json={"sql_template": "SELECT 2", "publish": True})
     assert say("pull", "--force").status == 0
     assert (tmp_path / "models/a.sql").read_text() == f"{block}SELECT 2\n"
 

@@ -300,9 +300,7 @@ def test_parquet_file(service: LocalService, tmp_path: Path) -> None:
         ({"records": iter([{}])}, "must be an object or a list of objects"),
     ],
 )
-def test_unreadable_sources_and_records_are_refused(
-    service: LocalService, arguments: dict[str, Any], message: str
-) -> None:
+def test_unreadable_sources_and_records_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         run(**arguments)
 

@@ -73,6 +73,10 @@ def show(service: RunService, name: str, *runs: dict[str, Any]) -> None:
     service.runs[name] = list({run["id"]: run for run in [*service.runs[name], *runs]}.values())
 
 
+def finish_stream_run(service: RunService) -> None:
+    show(service, "elt_stream_runs", stream("r1", "COMPLETED", 0, 0))
+
+
 def rename_runs(service: RunService) -> None:
     service.format = lambda run_id: f"v2-{run_id}"
 
@@ -84,13 +88,13 @@ TASK_STATE = since("3.3", "task state")
 sense = partial(sensing.sense, task_state=True, poke_interval=0.05, timeout=3600)
 
 
-def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable[[], Any]) -> Any:
+def while_waiting(service: RunService, act: Callable[[], None], mode: str, sensor: type[Any], **arguments: Any) -> Any:
     """Run a sensor, and act after it has sent some requests. Fail if it does not finish long before its timeout."""
     waiting: Future[Any] = Future()
 
     def run() -> None:
         try:
-            waiting.set_result(sensor())
+            waiting.set_result(sense(mode, sensor, **arguments))
         except BaseException as error:  # noqa: BLE001 - raised again by result()
             waiting.set_exception(error)
 
@@ -182,9 +186,7 @@ def test_sensor_waits_for_the_right_run(mode: str, choice: Choice, service: RunS
     name, owner = LISTS[choice.sensor]
     show(service, name, *choice.before())
     arguments = owner | ({} if "newest" in choice.arguments else {"after": ago(minutes=1)}) | choice.arguments
-    result = while_waiting(
-        service, lambda: show(service, name, *choice.then()), lambda: sense(mode, choice.sensor, **arguments)
-    )
+    result = while_waiting(service, lambda: show(service, name, *choice.then()), mode, choice.sensor, **arguments)
     assert result["run_id"] == choice.run_id
 
 
@@ -228,11 +230,8 @@ def test_end_time_far_in_the_future_is_not_fresh(mode: str, service: RunService)
 @MODES
 def test_a_sync_sensor_does_not_depend_on_its_status(mode: str, service: RunService) -> None:
     service.status = {"s": {"latest_sync": {"status": "COMPLETED", "finished_at": ago(days=2)}}}
-    result = while_waiting(
-        service,
-        lambda: show(service, "elt_stream_runs", stream("r1", "COMPLETED", 0, 0)),
-        lambda: sense(mode, EltSyncRunSensor, sync_id="sync", after=ago(minutes=1), moment_of="end"),
-    )
+    arguments = {"sync_id": "sync", "after": ago(minutes=1), "moment_of": "end"}
+    result = while_waiting(service, lambda: finish_stream_run(service), mode, EltSyncRunSensor, **arguments)
     assert result["streams"]["s"]["run_id"] == "r1"
 
 
@@ -243,11 +242,10 @@ def test_temporary_401_does_not_fail_a_waiting_sensor(mode: str, service: RunSer
     def change_key() -> None:
         service.refusal = 401
         wait_for_polls(service)
-        show(service, "elt_stream_runs", stream("r1", "COMPLETED", 0, 0))
+        finish_stream_run(service)
         service.refusal = None
 
-    freshness = {"stream_id": "s", "max_age": 60}
-    result = while_waiting(service, change_key, lambda: sense(mode, EltStreamFreshnessSensor, **freshness))
+    result = while_waiting(service, change_key, mode, EltStreamFreshnessSensor, stream_id="s", max_age=60)
     assert result["run_id"] == "r1"
 
 
@@ -269,7 +267,7 @@ def test_a_sensor_survives_a_changed_format_of_run_ids(sensor: Any, run: Any, mo
         rename_runs(service)
         show(service, name, run("COMPLETED", 0, 0))
 
-    result = while_waiting(service, change, lambda: sense(mode, sensor, after=ago(minutes=1), **owner))
+    result = while_waiting(service, change, mode, sensor, after=ago(minutes=1), **owner)
     assert result["run_id"] == "v2-r1"
 
 
@@ -280,10 +278,9 @@ def test_sensor_survives_id_format_change_before_its_run_starts(mode: str, servi
     def change() -> None:
         rename_runs(service)
         wait_for_polls(service)
-        show(service, "elt_stream_runs", stream("r1", "COMPLETED", 0, 0))
+        finish_stream_run(service)
 
-    sensor = {"stream_id": "s", "after": ago(minutes=1)}
-    result = while_waiting(service, change, lambda: sense(mode, EltStreamRunSensor, **sensor))
+    result = while_waiting(service, change, mode, EltStreamRunSensor, stream_id="s", after=ago(minutes=1))
     assert result["run_id"] == "v2-r1"
 
 

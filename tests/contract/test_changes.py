@@ -197,11 +197,8 @@ def test_change_with_a_lost_response_is_made_once(
     if result["id"] is not None:
         assert {key: result[key] for key in reported} == reported
     requests = service.journal_requests()
-    created = [
-        each
-        for each in requests
-        if each["method"] == "POST" and each["path"] in ("/elt_syncs", "/orchestrations") and each["committed"]
-    ]
+    lists = ("/elt_syncs", "/orchestrations")
+    created = [each for each in requests if each["method"] == "POST" and each["path"] in lists and each["committed"]]
     assert len(created) == example.expected["action"].startswith("created")
     lost = [each for each in requests if each["fault"] is not None]
     assert len(lost) == (example.arguments.get("if_exists") != "keep")

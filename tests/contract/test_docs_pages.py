@@ -186,11 +186,8 @@ def test_tasks_with_the_hook() -> None:
 
 def test_coroutines_with_the_hook() -> None:
     names = names_of_hook_page("plugins/counts.py")
-    counts = {kind: len(SEED[kind]) for kind in ("elt_syncs", "transforms")}
-    assert asyncio.run(names["count_resources"]()) == {
-        "syncs": counts["elt_syncs"],
-        "transforms": counts["transforms"],
-    }
+    counts = {"syncs": len(SEED["elt_syncs"]), "transforms": len(SEED["transforms"])}
+    assert asyncio.run(names["count_resources"]()) == counts
     assert [asyncio.run(names["is_enabled"](sync)) for sync in ("shop", "closed")] == [True, False]
 
 
@@ -377,9 +374,8 @@ def test_failed_workspace_task_has_its_report(workspace: Path) -> None:
     apply = workspace_tasks(workspace)["apply"]
     workspace.write_text(workspace.read_text().replace("- orders", "- nothing"))
     memory = Memory()
-    with pytest.raises(
-        NotAppliedError, match=r"1 resource failed. elt_stream raw_shop.nothing: .*the source offers no"
-    ):
+    problem = r"1 resource failed. elt_stream raw_shop.nothing: .*the source offers no"
+    with pytest.raises(NotAppliedError, match=problem):
         run(apply, memory)
     assert memory.pushed["return_value"]["counts"]["created"] == 4
     apply.environment = None

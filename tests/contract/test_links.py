@@ -70,9 +70,8 @@ def start_run() -> None:
 
 
 def sensor_of_newest(**arguments: Any) -> OrchestrationRunSensor:
-    return OrchestrationRunSensor(
-        task_id="t", orchestration_name="Nightly", newest=True, poke_interval=0.1, **arguments
-    )
+    arguments |= {"orchestration_name": "Nightly", "newest": True, "poke_interval": 0.1}
+    return OrchestrationRunSensor(task_id="t", **arguments)
 
 
 MISSING_STREAM = {"sync_id": "shop", "stream_name": "gone", "datapipe_conn_id": "without_link"}

@@ -187,13 +187,12 @@ def test_sensor_warning_names_the_unreachable_connection(log: list[Any]) -> None
 
 
 @pytest.mark.parametrize(
-    ("conn_id", "expected"),
-    [("wrong_key", "password (API key) of this connection"), ("wrong_host", "host (base address) of this connection")],
+    ("conn_id", "field"), [("wrong_key", "password (API key)"), ("wrong_host", "host (base address)")]
 )
-def test_test_connection_speaks_of_this_connection(conn_id: str, expected: str) -> None:
+def test_test_connection_speaks_of_this_connection(conn_id: str, field: str) -> None:
     is_healthy, message = DatapipeHook(conn_id).test_connection()
     assert not is_healthy
-    assert expected in message
+    assert f"{field} of this connection" in message
     assert conn_id not in message
 
 

@@ -70,9 +70,8 @@ def test_invalid_arguments_are_refused_without_a_request(most: Any, service: Loc
 
 
 def test_rendered_retry_on_failure_is_validated_before_the_query(service: LocalService) -> None:
-    task = DatapipeValueCheckOperator(
-        task_id="t", sql_template="SELECT 1", pass_value=1, retry_on_failure="{{ params.retry }}"
-    )
+    retry: Any = "{{ params.retry }}"
+    task = DatapipeValueCheckOperator(task_id="t", sql_template="SELECT 1", pass_value=1, retry_on_failure=retry)
     task.render_template_fields({"params": {"retry": "maybe"}})
     with pytest.raises(ValueError, match=r"retry_on_failure .*'maybe'"):
         run(task)
@@ -159,11 +158,8 @@ def test_value_check_with_tolerance(*, deferrable: bool) -> None:
 @MODES
 def test_thresholds_can_be_queries(*, deferrable: bool) -> None:
     def check(least: Any, most: Any, **more: Any) -> Any:
-        return run(
-            DatapipeThresholdCheckOperator(
-                task_id="t", sql_template=COUNT, min_threshold=least, max_threshold=most, deferrable=deferrable, **more
-            )
-        )
+        arguments = {"min_threshold": least, "max_threshold": most, "deferrable": deferrable} | more
+        return run(DatapipeThresholdCheckOperator(task_id="t", sql_template=COUNT, **arguments))
 
     result = check("SELECT 1000.5::DECIMAL(9, 2)", COUNT)
     assert (result["min_threshold"], result["value"], result["max_threshold"]) == (1000.5, 1500, 1500)

@@ -34,6 +34,7 @@ REVERSE = {
     "sync_interval": "0 1 * * *",
 }
 BRIDGE = {"integration_id": "files", "redirect_uri": "https://app.example.com/connected"}
+NEW_BRIDGE, LABELED_BRIDGE = BRIDGE | {"new_label": "x"}, BRIDGE | {"label": "x", "state": CANARY}
 
 
 def update(settings: Any) -> dict[str, Any]:
@@ -52,21 +53,9 @@ USES: list[tuple[type[Any], dict[str, Any], str | None]] = [
     (ReverseEtlSyncCreateOperator, REVERSE | {"settings": SECRET}, "answered 400"),
     (ReverseEtlSyncCreateOperator, REVERSE | {"settings": [CANARY]}, "settings must be a dict"),
     (ReverseEtlSyncUpdateOperator, {"reverse_etl_sync_id": "reverse.update", "settings": SECRET}, "answered 400"),
-    (
-        ConnectionBridgeCreateOperator,
-        BRIDGE | {"new_label": "x", "state": CANARY, "notifiers": [lambda _: None]},
-        None,
-    ),
-    (
-        ConnectionBridgeCreateOperator,
-        BRIDGE | {"new_label": "x", "state": CANARY * 20, "show_authorize_url": True},
-        "at most 255",
-    ),
-    (
-        DatapipeOperator,
-        {"endpoint": "connection_bridges.create", "arguments": BRIDGE | {"label": "x", "state": CANARY}},
-        None,
-    ),
+    (ConnectionBridgeCreateOperator, NEW_BRIDGE | {"state": CANARY, "notifiers": [lambda _: None]}, None),
+    (ConnectionBridgeCreateOperator, NEW_BRIDGE | {"state": CANARY * 20, "show_authorize_url": True}, "at most 255"),
+    (DatapipeOperator, {"endpoint": "connection_bridges.create", "arguments": LABELED_BRIDGE}, None),
     (DatapipeOperator, {"endpoint": "connection_bridges.list"}, None),
 ]
 

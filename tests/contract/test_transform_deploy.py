@@ -82,11 +82,8 @@ def test_only_differing_fields_are_sent(*, deferrable: bool, service: LocalServi
     assert changes(service) == ["PATCH /transforms/marts.table"]
     result = run(deployment(sql_template="SELECT 2 AS id", cron_expression="0 4 * * *", deferrable=deferrable), memory)
     assert (result["action"], result["published"], result["status"]) == ("updated", True, "completed")
-    assert changes(service)[1:] == [
-        "PATCH /transforms/marts.table",
-        "POST /transforms/marts.table/publish",
-        "PATCH /transforms/marts.table",
-    ]
+    patch = "PATCH /transforms/marts.table"
+    assert changes(service)[1:] == [patch, "POST /transforms/marts.table/publish", patch]
     after = shown(service, "marts.table")
     assert (after["documentation"], after["cron_expression"]) == ("One row per order.", "0 4 * * *")
     result = run(deployment(sql_template="SELECT 2 AS id", cron_expression="none", deferrable=deferrable), memory)

@@ -326,11 +326,8 @@ def test_folder_path_limits_plan_deploy_and_pull(service: LocalService, say: Say
         body = {"name": "old", "folder_path": name, "sql_template": "SELECT 1"}
         send(service, "POST", "/transforms", json=body)
     put(tmp_path / "models", {"a.sql": "SELECT 1", "b/c.sql": "-- ---\n-- folder: d\n-- ---\nSELECT 1"})
-    assert say("plan", "--folder-path", "/dev/", "--delete-orphans", "--format", "json").each("action") == {
-        "dev/a": "create",
-        "dev/d/c": "create",
-        "dev/old": "delete",
-    }
+    planned = say("plan", "--folder-path", "/dev/", "--delete-orphans", "--format", "json")
+    assert planned.each("action") == {"dev/a": "create", "dev/d/c": "create", "dev/old": "delete"}
     assert say("deploy", "--folder-path", "dev").status == 0
     assert say("pull", "--folder-path", "dev").status == 0
     assert sorted(each.name for each in (tmp_path / "models").iterdir()) == ["a.sql", "b", "old.sql"]

@@ -284,13 +284,10 @@ NEW_REVERSE_SYNC = """{transform: sales/people, destination_connection_label: CR
 {mode: insert, mappings: [{source_property_id: id, destination_property_id: id}]}"""
 
 
-@pytest.mark.parametrize(
-    ("section", "entry", "name"),
-    [
-        ("elt_syncs", NEW_SYNC, "Shop -> raw_new"),
-        ("reverse_etl_syncs", NEW_REVERSE_SYNC, "sales/people -> CRM new"),
-    ],
-)
+NEW = [("elt_syncs", NEW_SYNC, "Shop -> raw_new"), ("reverse_etl_syncs", NEW_REVERSE_SYNC, "sales/people -> CRM new")]
+
+
+@pytest.mark.parametrize(("section", "entry", "name"), NEW)
 def test_orchestration_of_a_new_sync_is_not_deleted(
     applied: Apply, client: httpx.Client, section: str, entry: str, name: str
 ) -> None:
@@ -342,13 +339,8 @@ def test_failed_resource_skips_only_its_dependents(applied: Apply, service: Serv
     results = done(report)
     assert results["x" * 300] == "failed"
     skipped = {name for name, result in results.items() if result == "skipped"}
-    assert skipped == {
-        "Shop -> raw_new",
-        "raw_new.orders",
-        "raw_new.people",
-        "sales/people -> CRM things",
-        "raw.raw_new.orders -> CRM orders",
-    }
+    reverse_syncs = {"sales/people -> CRM things", "raw.raw_new.orders -> CRM orders"}
+    assert skipped == {"Shop -> raw_new", "raw_new.orders", "raw_new.people"} | reverse_syncs
     assert results["raw_old.unknown"] == "failed"
     assert {results[name] for name in ("Old", "Shop -> raw_old", "raw_old.orders")} == {"updated"}
     assert results["raw_old.people"] == "created"

@@ -144,10 +144,8 @@ def test_detached_sync_gets_its_schedule_before_the_detachment(service: Omitting
     workspace.write_text(detached("30 3"))
     for _ in range(2):
         assert apply(service, workspace) == 0
-    assert [change[:2] for change in service.changes] == [
-        ("POST", "/elt_syncs/shop"),
-        ("DELETE", "/elt_syncs/shop/orchestration"),
-    ]
+    requests = [" ".join(change[:2]) for change in service.changes]
+    assert requests == ["POST /elt_syncs/shop", "DELETE /elt_syncs/shop/orchestration"]
     assert service.shown("elt_syncs", "shop")["sync_interval"] == "30 3 * * *"
     assert plan(service, workspace) == 0
 
@@ -164,11 +162,8 @@ def test_visible_schedule_is_compared(service: OmittingService, workspace: Path)
 
 def test_resend_sends_unknown_schedules_once(older: OmittingService, workspace: Path) -> None:
     assert command(older, "apply", "--workspace", str(workspace), "--resend") == 0
-    assert {change[1] for change in older.changes} == {
-        "/elt_syncs/shop",
-        "/elt_streams/shop.orders/set_sync_interval",
-        "/orchestrations/nightly",
-    }
+    paths = {change[1] for change in older.changes}
+    assert paths == {"/elt_syncs/shop", "/elt_streams/shop.orders/set_sync_interval", "/orchestrations/nightly"}
 
 
 def test_a_retry_of_the_apply_task_sends_unknown_schedules(older: OmittingService, workspace: Path) -> None:
@@ -217,11 +212,8 @@ def test_an_attached_reverse_etl_sync_stays_active(
 def test_an_attached_reverse_etl_sync_is_detached(service: OmittingService) -> None:
     task = ReverseEtlSyncUpdateOperator(task_id="t", reverse_etl_sync_id="contacts", sync_interval="0 6 * * *")
     assert [run(task)["changed"] for _ in range(2)] == [True, False]
-    assert [change[1] for change in service.changes] == [
-        "/reverse_etl_syncs/contacts/deactivate",
-        "/reverse_etl_syncs/contacts",
-        "/reverse_etl_syncs/contacts/activate",
-    ]
+    path = "/reverse_etl_syncs/contacts"
+    assert [change[1] for change in service.changes] == [f"{path}/deactivate", path, f"{path}/activate"]
 
 
 def test_create_operators_send_no_unknown_schedule(older: OmittingService, caplog: pytest.LogCaptureFixture) -> None:
@@ -233,23 +225,16 @@ def test_create_operators_send_no_unknown_schedule(older: OmittingService, caplo
         assert (result["action"], len(warnings_in(caplog)), older.changes) == ("none", 1, [])
 
 
-INTERVAL = {"sync_interval": NEW}
+INTERVAL, CRON = {"sync_interval": NEW}, {"cron_schedule": NEW}
+DETACHMENT = "/transforms/people/orchestration"
 STREAM = {"stream_id": "shop.orders"}
 #: Operator and its arguments, and the request.
 ONE_FIELD: list[tuple[Any, dict[str, str], tuple[str, str, Any]]] = [
     (EltSyncUpdateOperator, {"sync_id": "shop"} | INTERVAL, ("POST", "/elt_syncs/shop", INTERVAL)),
     (EltStreamSetIntervalOperator, STREAM | INTERVAL, ("POST", "/elt_streams/shop.orders/set_sync_interval", INTERVAL)),
     (EltStreamClearIntervalOperator, STREAM, ("POST", "/elt_streams/shop.orders/clear_sync_interval", None)),
-    (
-        OrchestrationUpdateOperator,
-        {"orchestration_id": "nightly", "cron_schedule": NEW},
-        ("POST", "/orchestrations/nightly", {"cron_schedule": NEW}),
-    ),
-    (
-        TransformDetachOperator,
-        {"transform_id": "people", "cron_expression": NEW},
-        ("DELETE", "/transforms/people/orchestration", None),
-    ),
+    (OrchestrationUpdateOperator, {"orchestration_id": "nightly"} | CRON, ("POST", "/orchestrations/nightly", CRON)),
+    (TransformDetachOperator, {"transform_id": "people", "cron_expression": NEW}, ("DELETE", DETACHMENT, None)),
 ]
 
 
@@ -262,9 +247,8 @@ def test_an_operator_for_one_field_sends_it_with_one_warning(
 
 
 def deploy(**fields: Any) -> TransformDeployOperator:
-    return TransformDeployOperator(
-        task_id="t", name="people", **{"sql_template": "SELECT 1 AS id", "cron_expression": "0 4 * * *"} | fields
-    )
+    fields = {"sql_template": "SELECT 1 AS id", "cron_expression": "0 4 * * *"} | fields
+    return TransformDeployOperator(task_id="t", name="people", **fields)
 
 
 def test_deploy_sends_no_unknown_schedule(older: OmittingService, caplog: pytest.LogCaptureFixture) -> None:
@@ -330,9 +314,8 @@ def paused_and_restored(service: OmittingService, **what: Any) -> tuple[bool, bo
 
 
 def test_an_attached_elt_sync_needs_its_schedule_to_be_paused(service: OmittingService) -> None:
-    with pytest.raises(
-        ScheduleNotPausableError, match=r"attached to orchestration nightly.*does not show its sync_interval"
-    ):
+    problem = "attached to orchestration nightly.*does not show its sync_interval"
+    with pytest.raises(ScheduleNotPausableError, match=problem):
         run(ScheduleSnapshotOperator(task_id="snapshot", elt_sync_id="shop"), Task())
     assert paused_and_restored(service, elt_sync_id="shop", cron_schedule="0 3 * * *") == (True, True)
 

@@ -223,10 +223,8 @@ def test_non_finite_row_counts_of_runs_are_absent(
 @NUMBERS
 async def test_event_of_a_run_has_no_invalid_numbers(number: Any, serve: Serve) -> None:
     times = {"started_at": "2026-03-01T10:00:00.000Z", "finished_at": "2026-03-01T10:00:05.000Z"}
-    runs = [
-        {"id": name, "reverse_etl_sync_id": "s", "status": "COMPLETED", **times, **dict.fromkeys(COUNTS, number)}
-        for name in ("r2", "r1")
-    ]
+    fields = {"reverse_etl_sync_id": "s", "status": "COMPLETED", **times, **dict.fromkeys(COUNTS, number)}
+    runs = [fields | {"id": name} for name in ("r2", "r1")]
     # The watcher starts behind the runs that it finds at its first poll.
     serve(ScriptedServer([Reply(body={"data": shown, "hasMore": False}) for shown in (runs[1:], runs)]))
     trigger = ReverseEtlRunEventTrigger("s", outcomes=["succeeded", "partial"], poll_interval=0.05)
@@ -336,10 +334,8 @@ def test_an_optional_timestamp_without_a_time_is_absent() -> None:
     texts = [*NO_TIME, *UNREADABLE, None]
     shown = read(orchestration_runs.get("r"), *(RUN | {"started_at": text, "finished_at": text} for text in texts))
     assert {(each.started_at, each.finished_at, each.status) for each in shown} == {(None, None, "COMPLETED")}
-    pages = read(
-        connections.list_(),
-        *({"data": [{"id": "c", "integration_id": "i", "created_at": text}], "has_more": False} for text in texts),
-    )
+    found = [{"id": "c", "integration_id": "i", "created_at": text} for text in texts]
+    pages = read(connections.list_(), *({"data": [each], "has_more": False} for each in found))
     assert {page.data[0].created_at for page in pages} == {None}
 
 

@@ -32,15 +32,8 @@ def missing_at(polls: range, status: int = 404) -> Callable[[int], Reply | None]
 
 
 def sensor(*, deferrable: bool, mode: str = "poke") -> Any:
-    return EltStreamRunSensor(
-        task_id="t",
-        stream_id="s",
-        run_id="elt_stream-run",
-        deferrable=deferrable,
-        mode=mode,
-        poke_interval=0.1,
-        timeout=60,
-    )
+    timing: dict[str, Any] = {"mode": mode, "poke_interval": 0.1, "timeout": 60}
+    return EltStreamRunSensor(task_id="t", stream_id="s", run_id="elt_stream-run", deferrable=deferrable, **timing)
 
 
 # Missing runs.
@@ -57,22 +50,19 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"airflow_provider_datapipe.runs.{module}.GRACE", 0.6)
 
 
-@pytest.mark.slow
-@MODES
-@KINDS
-@pytest.mark.parametrize("status", [400, 404, 410])
-def test_wait_survives_one_missing_run_response(kind: str, status: int, serve: Serve, *, deferrable: bool) -> None:
-    service = serve(WaitedRun(disturb=missing_at(range(2, 3), status)))
-    assert run(operator(kind, deferrable=deferrable))["outcome"] == "succeeded"
-    assert service.started == [kind]
+MISSING: dict[str, dict[str, Any]] = {
+    **{f"one {status}": {"disturb": missing_at(range(2, 3), status)} for status in (400, 404, 410)},
+    # As if the connection pointed to another account during the first polls.
+    "not found at first": {"disturb": missing_at(range(1, 4)), "disturb_lists": True},
+}
 
 
 @pytest.mark.slow
 @MODES
 @KINDS
-def test_the_first_poll_after_the_start_finds_no_run(kind: str, serve: Serve, *, deferrable: bool) -> None:
-    """Simulate a connection that points to another account during the first polls."""
-    service = serve(WaitedRun(disturb=missing_at(range(1, 4)), disturb_lists=True))
+@pytest.mark.parametrize("missing_run", MISSING)
+def test_wait_survives_missing_run_responses(kind: str, missing_run: str, serve: Serve, *, deferrable: bool) -> None:
+    service = serve(WaitedRun(**MISSING[missing_run]))
     assert run(operator(kind, deferrable=deferrable))["outcome"] == "succeeded"
     assert service.started == [kind]
 

@@ -100,28 +100,40 @@ def test_blocking_task_detects_the_end_as_early(duration: float, service: RunSer
     assert time.time() - began < 1.5 * duration + 0.5
 
 
-#: The task, the duration of earlier runs and the seconds until the deferral of a task that waits for a long run.
-LONG_RUNS: dict[str, tuple[Callable[[], Any], float | None, float]] = {
-    "long history": (operator, MINUTES, 0),
-    "no history": (operator, None, WITHOUT_HISTORY),
-    "argument 0": (lambda: operator(defer_after=0), None, 0),
-    "argument 3": (lambda: operator(defer_after=3), None, 3),
-    "argument as a timedelta": (lambda: operator(defer_after=timedelta(seconds=3)), None, 3),
-    "argument 30": (lambda: operator(defer_after=30), None, 30),
+#: Task, duration of earlier runs, whether a long run is active, and seconds until the deferral.
+LONG_RUNS: dict[str, tuple[Callable[[], Any], float | None, bool, float]] = {
+    "long history": (operator, MINUTES, False, 0),
+    "no history": (operator, None, False, WITHOUT_HISTORY),
+    "argument 0": (lambda: operator(defer_after=0), None, False, 0),
+    "argument 3": (lambda: operator(defer_after=3), None, False, 3),
+    "argument as a timedelta": (lambda: operator(defer_after=timedelta(seconds=3)), None, False, 3),
+    "argument 30": (lambda: operator(defer_after=30), None, False, 30),
     # A second poll would come after the seconds without history.
-    "fixed poll interval": (lambda: operator(poll_interval=15), None, 0),
-    "poll interval beyond the argument": (lambda: operator(poll_interval=15, defer_after=10), None, 0),
+    "fixed poll interval": (lambda: operator(poll_interval=15), None, False, 0),
+    "poll interval beyond the argument": (lambda: operator(poll_interval=15, defer_after=10), None, False, 0),
+    # Only runs that start later count for the sensor.
+    "sensor of a long active run": (lambda: sensor(run_id="active"), MINUTES, True, 0),
+    "sensor of an active run without history": (sensor, None, True, WITHOUT_HISTORY),
+    "sensor without an active run": (sensor, None, False, 0),
+    "sensor with an argument": (lambda: sensor(defer_after=4), None, False, 4),
+    "sensor without an interval": (lambda: sensor(defer_after=4, poke_interval=0), None, False, 4),
+    "stream without history": (stream_sensor, None, False, 0),
+    "stream with short runs": (stream_sensor, 5, False, 0),
+    "stream with long runs": (stream_sensor, MINUTES, False, 0),
 }
 
 
 @pytest.mark.parametrize("case", LONG_RUNS)
-def test_operator_defers_a_long_run_after_seconds(case: str, service: RunService) -> None:
-    task, history, expected = LONG_RUNS[case]
+def test_task_defers_after_seconds(case: str, service: RunService) -> None:
+    new_task, history, is_active, expected = LONG_RUNS[case]
     service.duration = MINUTES
     if history is not None:
         add_history(service, history)
-    assert seconds_in_worker(task()) == pytest.approx(expected, abs=0.5 if expected else 0.1)
-    if expected <= WITHOUT_HISTORY:
+    if is_active:
+        add_active_run(service)
+    task = new_task()
+    assert seconds_in_worker(task) == pytest.approx(expected, abs=0.5 if expected else 0.1)
+    if isinstance(task, OrchestrationRunOperator) and expected <= WITHOUT_HISTORY:
         # Seven of them are polls.
         assert service.requests.total() <= 10
 
@@ -166,31 +178,6 @@ def test_sensor_waits_for_a_short_active_run_in_the_worker(duration: float, serv
     service.duration = duration
     add_active_run(service)
     assert seconds_in_worker(sensor()) is None
-
-
-#: The sensor, the duration of earlier runs, whether a long run is active, and the seconds until the deferral.
-SENSORS: dict[str, tuple[Callable[[], Any], float | None, bool, float]] = {
-    # Only runs that start later count for the sensor.
-    "long active run": (lambda: sensor(run_id="active"), MINUTES, True, 0),
-    "active run without history": (sensor, None, True, WITHOUT_HISTORY),
-    "no active run": (sensor, None, False, 0),
-    "argument": (lambda: sensor(defer_after=4), None, False, 4),
-    "argument without an interval": (lambda: sensor(defer_after=4, poke_interval=0), None, False, 4),
-    "stream without history": (stream_sensor, None, False, 0),
-    "stream with short runs": (stream_sensor, 5, False, 0),
-    "stream with long runs": (stream_sensor, MINUTES, False, 0),
-}
-
-
-@pytest.mark.parametrize("case", SENSORS)
-def test_sensor_defers_after_seconds(case: str, service: RunService) -> None:
-    task, history, is_active, expected = SENSORS[case]
-    service.duration = MINUTES
-    if history is not None:
-        add_history(service, history)
-    if is_active:
-        add_active_run(service)
-    assert seconds_in_worker(task()) == pytest.approx(expected, abs=0.5 if expected else 0.1)
 
 
 def test_sensor_polls_at_its_interval_after_the_first_seconds(service: RunService) -> None:

@@ -238,7 +238,8 @@ def test_commands_and_provider_are_installed(alone: Installed) -> None:
         assert (done.returncode, done.stderr) == (0, ""), program
         assert done.stdout.startswith(f"usage: {program} ")
     done = alone.run("airflow", "providers", "list", "--output", "json")
-    assert PROJECT in {each["package_name"] for each in json.loads(done.stdout[done.stdout.index("[{") :])}
+    providers = json.loads(done.stdout[done.stdout.index("[{") :])
+    assert {each["package_name"]: each["version"] for each in providers}[PROJECT] == "0.1.0"
 
 
 def test_files_of_the_wheel(built: Distribution) -> None:

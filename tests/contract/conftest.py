@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.contract.seeds import ROWS, connect
 from tests.contract.transform_commands import deployed, models, say
 from tests.support.local_service import LocalService
 
-__all__ = ["deployed", "folder", "models", "running", "say", "service"]
+__all__ = ["client", "deployed", "folder", "models", "running", "say", "service"]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,13 @@ def running(request: pytest.FixtureRequest, folder: Path) -> Iterator[LocalServi
     seed = json.loads(json.dumps(request.module.SEED).replace("{folder}", str(folder)))
     with LocalService(seed, control=True) as service:
         yield service
+
+
+@pytest.fixture
+def client(running: LocalService) -> Iterator[httpx.Client]:
+    """Return a client of the service."""
+    with httpx.Client(base_url=running.base_url, headers=running.headers) as client:
+        yield client
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ import pytest
 
 from airflow_provider_datapipe.cli.program import main
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot, node_id, parse
-from datapipe_local.testing.client import ControlPlane
 from tests.contract.seeds import FILES, NIGHTLY, Json, elt_sync, reverse_etl_sync, send, transform
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
@@ -88,9 +87,7 @@ def service(running: LocalService) -> LocalService:
             time.sleep(0.02)
     for name in ("staged", "parts", "paid", "top"):
         send(running, "POST", f"/transforms/{name}/publish")
-    plane = ControlPlane(running.base_url, running.api_key)
-    plane.request("POST", "seed", {"reverse_etl_syncs": LATER})
-    plane.close()
+    send(running, "POST", "/_local/seed", json={"reverse_etl_syncs": LATER})
     return running
 
 

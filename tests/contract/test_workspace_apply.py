@@ -25,8 +25,7 @@ from airflow_provider_datapipe.pipelines.plan import Plan, Report, Result, plan_
 from airflow_provider_datapipe.pipelines.workspace.applying import FileTaskState, apply
 from airflow_provider_datapipe.pipelines.workspace.document import Document, WorkspaceError
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
-from datapipe_local.testing.client import ControlPlane
-from tests.contract.seeds import changes, connect, elt_sync, reverse_etl_sync, transform
+from tests.contract.seeds import changes, connect, elt_sync, reverse_etl_sync, send, transform
 from tests.support.local_service import LocalService
 from tests.support.tasks import run as run_task
 from tests.support.workspaces import SECRET, asked, destination, operation, source
@@ -116,12 +115,6 @@ def local(running: LocalService) -> LocalService:
 def service(local: LocalService) -> Iterator[Service]:
     with asked(local) as service:
         yield service
-
-
-@pytest.fixture
-def client(local: LocalService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=local.base_url, headers=local.headers) as client:
-        yield client
 
 
 def document(text: str) -> Document:
@@ -320,9 +313,7 @@ def test_orchestration_is_kept_if_a_sync_cannot_leave_it(
 def test_new_sync_takes_over_schema_of_deleted_orphan(
     service: Service, applied: Apply, client: httpx.Client, local: LocalService
 ) -> None:
-    plane = ControlPlane(local.base_url, local.api_key)
-    plane.request("POST", "seed", {"connections": [source("in.2", "Other")]})
-    plane.close()
+    send(local, "POST", "/_local/seed", json={"connections": [source("in.2", "Other")]})
     text = """\
 elt_syncs:
   - {connection_label: Other, destination_schema_name: raw_gone, sync_interval: 0 1 * * *}

@@ -19,8 +19,7 @@ from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from airflow_provider_datapipe.pipelines.workspace.pulling import pull
 from airflow_provider_datapipe.pipelines.workspace.round_trip import dump
 from airflow_provider_datapipe.runs.task_state import NoTaskState
-from datapipe_local.testing.client import ControlPlane
-from tests.contract.seeds import elt_sync
+from tests.contract.seeds import elt_sync, send
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 from tests.support.workspaces import SECRET, asked, seeds, source
@@ -35,27 +34,14 @@ def running() -> Iterator[LocalService]:
 
 
 @pytest.fixture(scope="module")
-def control(running: LocalService) -> Iterator[ControlPlane]:
-    plane = ControlPlane(running.base_url, running.api_key)
-    yield plane
-    plane.close()
-
-
-@pytest.fixture(scope="module")
 def service(running: LocalService) -> Iterator[Service]:
     with asked(running) as service:
         yield service
 
 
-@pytest.fixture(scope="module")
-def client(running: LocalService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=running.base_url, headers=running.headers) as client:
-        yield client
-
-
-def seed_service(control: ControlPlane, seed: dict[str, Any]) -> None:
-    control.reset(seed="drop")
-    control.request("POST", "seed", seed)
+def seed_service(running: LocalService, seed: dict[str, Any]) -> None:
+    send(running, "POST", "/_local/reset", json={"seed": "drop"})
+    send(running, "POST", "/_local/seed", json=seed)
 
 
 def planned(service: Service, text: str, *, delete_orphans: bool = False) -> list[Item]:
@@ -115,9 +101,9 @@ def changes_of(seed: dict[str, Any]) -> list[Change]:
 @settings(max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
 def test_pulled_file_matches_the_service(
-    service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
+    service: Service, running: LocalService, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
 ) -> None:
-    seed_service(control, seed)
+    seed_service(running, seed)
     if data.draw(st.booleans(), "a transform is deleted"):
         client.delete("/transforms/model.1").raise_for_status()
     text = pull(service, None, NAME).text
@@ -146,18 +132,18 @@ def test_pulled_file_matches_the_service(
     assert planned(service, text) == []
 
 
-def seed_syncs(control: ControlPlane, *names: str) -> None:
+def seed_syncs(running: LocalService, *names: str) -> None:
     """Seed the service with syncs that have the same streams."""
 
     def sync(name: str) -> dict[str, Any]:
         streams = [{"id": f"{name}.{each}", "name": each, "table": each} for each in ("orders", "people")]
         return elt_sync(name, connection_id="in.1", elt_settings={"name": "shop"}, source_streams=streams)
 
-    seed_service(control, {"connections": [source("in.1", "Shop")], "elt_syncs": [sync(name) for name in names]})
+    seed_service(running, {"connections": [source("in.1", "Shop")], "elt_syncs": [sync(name) for name in names]})
 
 
-def test_pull_keeps_the_text_of_unchanged_scalars(service: Service, control: ControlPlane) -> None:
-    seed_syncs(control, "raw")
+def test_pull_keeps_the_text_of_unchanged_scalars(service: Service, running: LocalService) -> None:
+    seed_syncs(running, "raw")
     scalars = "2024-01-01T10:00:00.100Z, 2001-12-15 2:59:43.10, -0x1F, &a 1_000, *a, 1E+3, True, ~, '='"
     text = f"""\
 elt_syncs:
@@ -169,8 +155,8 @@ elt_syncs:
     assert pull(service, text, NAME).text == text.replace("enabled: false", "enabled: true")
 
 
-def test_pull_keeps_windows_line_ends(service: Service, control: ControlPlane) -> None:
-    seed_syncs(control, "raw")
+def test_pull_keeps_windows_line_ends(service: Service, running: LocalService) -> None:
+    seed_syncs(running, "raw")
     text = """\
 # Shop
 elt_syncs:  # all
@@ -192,9 +178,9 @@ elt_syncs:  # all
     "comment", ["  # One.", "\n      # One.", "  # One.\n      # Two.", "\n      # One.\n      # Two."]
 )
 def test_pull_keeps_the_comments_of_an_emptied_list(
-    service: Service, control: ControlPlane, client: httpx.Client, comment: str
+    service: Service, running: LocalService, client: httpx.Client, comment: str
 ) -> None:
-    seed_syncs(control, "raw")
+    seed_syncs(running, "raw")
     for name in ("orders", "people"):
         client.delete(f"/elt_streams/raw.{name}").raise_for_status()
     text = f"""\
@@ -247,9 +233,9 @@ elt_syncs:
     ids=", ".join,
 )
 def test_pull_changes_one_of_several_entries_with_aliases(
-    service: Service, control: ControlPlane, client: httpx.Client, requests: list[str], kept: list[str]
+    service: Service, running: LocalService, client: httpx.Client, requests: list[str], kept: list[str]
 ) -> None:
-    seed_syncs(control, "first", "second", "third")
+    seed_syncs(running, "first", "second", "third")
     assert planned(service, SHARING) == []
     for request in requests:
         client.request(*request.split()).raise_for_status()
@@ -298,11 +284,11 @@ def declared_fields(tree: Any) -> Any:
 @settings(max_examples=scaled(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
 def test_pull_keeps_omitted_fields_of_an_existing_file(
-    service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
+    service: Service, running: LocalService, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
 ) -> None:
     for sync in seed["elt_syncs"]:
         sync["elt_settings"] = {"token": "${TOKEN}"}
-    seed_service(control, seed)
+    seed_service(running, seed)
     tree = shortened(pull(service, None, NAME).text, data)
     text = f"# Owner: data team.\n{dump(tree)}"
     assert pull(service, text, NAME).text == text

@@ -119,9 +119,8 @@ def test_links_within_the_page_resolve() -> None:
 
 def test_references_in_docstrings_resolve() -> None:
     targets = set(generate_interface.anchors(PAGE))
-    found = {
-        file: generate_interface.references(file.read_text(encoding="utf-8")) for file in (ROOT / "src").rglob("*.py")
-    }
+    files = (ROOT / "src").rglob("*.py")
+    found = {file: generate_interface.references(file.read_text(encoding="utf-8")) for file in files}
     assert sum(map(len, found.values())) > len(ENDPOINTS) // 2
     assert {file.name: wrong for file, names in found.items() if (wrong := set(names) - targets)} == {}
 
@@ -165,18 +164,15 @@ MODELS = {
 
 
 def enum_in(annotation: Any) -> type[StrEnum]:
-    found = [
-        part for part in (annotation, *get_args(annotation)) if isinstance(part, type) and issubclass(part, StrEnum)
-    ]
-    assert len(found) == 1
-    return found[0]
+    parts = (part for part in (annotation, *get_args(annotation)) if isinstance(part, type))
+    (found,) = (part for part in parts if issubclass(part, StrEnum))
+    return found
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_models_have_the_fields_of_their_schemas(schema: str) -> None:
-    fields = {
-        field.serialization_alias or field.alias or name: field for name, field in MODELS[schema].model_fields.items()
-    }
+    of_model = MODELS[schema].model_fields.items()
+    fields = {field.serialization_alias or field.alias or name: field for name, field in of_model}
     declared = [re.fullmatch(r"(\w+)(!?)=?(.*)", word) for word in SCHEMAS[schema].split()]
     expected = {match[1]: (match[2] == "!", match[3]) for match in declared if match}
     assert fields.keys() == expected.keys() | BEYOND.get(schema, set())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,10 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, service, "datapipe_contract")
 
 
+async def until(what: str, condition: Callable[[], bool]) -> None:
+    await asyncio.to_thread(wait_for, what, condition, limit=30)
+
+
 @asynccontextmanager
 async def watched(trigger: Any, service: LocalService, pattern: str) -> AsyncIterator[Any]:
     """Run a trigger, and return a function that waits for its next event. The trigger has polled twice before."""
@@ -57,9 +61,7 @@ async def watched(trigger: Any, service: LocalService, pattern: str) -> AsyncIte
         return payload
 
     try:
-        await asyncio.to_thread(
-            wait_for, "it has begun", lambda: len(service.journal_requests(pattern)) >= before + 2, limit=30
-        )
+        await until("two polls", lambda: len(service.journal_requests(pattern)) >= before + 2)
         yield event
     finally:
         following.cancel()
@@ -67,15 +69,14 @@ async def watched(trigger: Any, service: LocalService, pattern: str) -> AsyncIte
         await events.aclose()
 
 
-@pytest.mark.parametrize(
-    "what", [{"stream_id": "s1"}, {"sync_id": "sync"}, {"stream_id": "s1", "sync_id": "sync"}], ids=str
-)
+STREAM, SYNC = {"stream_id": "s1"}, {"sync_id": "sync"}
+
+
+@pytest.mark.parametrize("what", [STREAM, SYNC, STREAM | SYNC], ids=str)
 async def test_events_of_a_stream(what: dict[str, Any], service: LocalService) -> None:
     service.runs({"resources": {"s1": {"outcomes": [{}, {"fail": "planned failure"}, {"chunks": 2}]}}})
     send(service, "POST", "/elt_streams/s1/request_run")
-    await asyncio.to_thread(
-        wait_for, "a run is over", lambda: any(run["finished_at"] for run in service.journal_runs("s1")), limit=30
-    )
+    await until("a run is over", lambda: any(run["finished_at"] for run in service.journal_runs("s1")))
     pattern = "/elt_syncs/*/status" if "sync_id" in what else "/elt_stream_runs"
     trigger = EltStreamRunEventTrigger(**what, outcomes=ANY, **CONNECTION)
     async with watched(trigger, service, pattern) as event:
@@ -121,16 +122,13 @@ async def test_event_of_a_reverse_etl_run(service: LocalService) -> None:
 async def test_events_of_a_materialization(service: LocalService) -> None:
     trigger = TransformMaterializationEventTrigger("numbers", outcomes=ANY, **CONNECTION)
     # The table of the seed is still being built.
-    wait_for(
-        "the seed's table is built",
-        lambda: send(service, "GET", "/transforms/numbers")["materialization_status"] != "running",
-        limit=30,
-    )
+    path = "/transforms/numbers"
+    await until("it is built", lambda: send(service, "GET", path)["materialization_status"] != "running")
     async with watched(trigger, service, "/transforms/*") as event:
-        send(service, "POST", "/transforms/numbers/publish")
+        send(service, "POST", f"{path}/publish")
         payload = await event()
         service.runs({"resources": {"numbers": {"outcomes": [{"fail": "planned failure"}]}}})
-        send(service, "POST", "/transforms/numbers/publish")
+        send(service, "POST", f"{path}/publish")
         failed = await event()
     assert (payload["kind"], payload["resource_id"], payload["outcome"]) == ("transform", "numbers", "succeeded")
     assert (failed["outcome"], failed["error"]) == ("failed", "planned failure")

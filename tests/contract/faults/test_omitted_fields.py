@@ -140,17 +140,6 @@ def test_unknown_schedule_is_sent_with_another_change(service: OmittingService, 
 
 
 @pytest.mark.slow
-def test_detached_sync_gets_its_schedule_before_the_detachment(service: OmittingService, workspace: Path) -> None:
-    workspace.write_text(detached("30 3"))
-    for _ in range(2):
-        assert apply(service, workspace) == 0
-    requests = [" ".join(change[:2]) for change in service.changes]
-    assert requests == ["POST /elt_syncs/shop", "DELETE /elt_syncs/shop/orchestration"]
-    assert service.shown("elt_syncs", "shop")["sync_interval"] == "30 3 * * *"
-    assert plan(service, workspace) == 0
-
-
-@pytest.mark.slow
 def test_visible_schedule_is_compared(service: OmittingService, workspace: Path) -> None:
     service.held["elt_syncs"]["shop"] |= {"orchestration_workflow_id": None, "sync_interval": None}
     workspace.write_text(detached("0 3"))
@@ -216,13 +205,28 @@ def test_an_attached_reverse_etl_sync_is_detached(service: OmittingService) -> N
     assert [change[1] for change in service.changes] == [f"{path}/deactivate", path, f"{path}/activate"]
 
 
-def test_create_operators_send_no_unknown_schedule(older: OmittingService, caplog: pytest.LogCaptureFixture) -> None:
-    more: dict[str, Any] = {"task_id": "t", "if_exists": "update"}
-    sync = EltSyncCreateOperator(connection_id="in", destination_schema_name="shop", sync_interval=NEW, **more)
-    for task in (sync, OrchestrationCreateOperator(name="Nightly", cron_schedule=NEW, **more)):
-        caplog.clear()
-        result = run(task)
-        assert (result["action"], len(warnings_in(caplog)), older.changes) == ("none", 1, [])
+def deploy(**fields: Any) -> TransformDeployOperator:
+    fields = {"sql_template": "SELECT 1 AS id", "cron_expression": "0 4 * * *"} | fields
+    return TransformDeployOperator(task_id="t", name="people", **fields)
+
+
+UPDATE: dict[str, Any] = {"task_id": "t", "if_exists": "update"}
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        EltSyncCreateOperator(connection_id="in", destination_schema_name="shop", sync_interval=NEW, **UPDATE),
+        OrchestrationCreateOperator(name="Nightly", cron_schedule=NEW, **UPDATE),
+        deploy(),
+    ],
+    ids=lambda task: type(task).__name__,
+)
+def test_operator_of_a_resource_sends_no_unknown_schedule(
+    older: OmittingService, caplog: pytest.LogCaptureFixture, task: Any
+) -> None:
+    result = run(task)
+    assert (result["action"], len(warnings_in(caplog)), older.changes) == ("none", 1, [])
 
 
 INTERVAL, CRON = {"sync_interval": NEW}, {"cron_schedule": NEW}
@@ -244,16 +248,6 @@ def test_an_operator_for_one_field_sends_it_with_one_warning(
 ) -> None:
     result = run(kind(task_id="t", **arguments))
     assert (result["changed"], older.changes, len(warnings_in(caplog))) == (True, [change], 1)
-
-
-def deploy(**fields: Any) -> TransformDeployOperator:
-    fields = {"sql_template": "SELECT 1 AS id", "cron_expression": "0 4 * * *"} | fields
-    return TransformDeployOperator(task_id="t", name="people", **fields)
-
-
-def test_deploy_sends_no_unknown_schedule(older: OmittingService, caplog: pytest.LogCaptureFixture) -> None:
-    result = run(deploy())
-    assert (result["action"], older.changes, len(warnings_in(caplog))) == ("none", [], 1)
 
 
 @pytest.mark.slow
@@ -379,11 +373,13 @@ def test_commands_do_not_change_current_resources(local: LocalService, workspace
     assert (workspace.read_text(), changes(local)) == (WORKSPACE, [])
 
 
-def test_apply_detaches_a_sync_with_the_schedule_of_the_file(local: LocalService, workspace: Path) -> None:
+def test_detached_sync_gets_its_schedule_before_the_detachment(local: LocalService, workspace: Path) -> None:
     workspace.write_text(detached("30 3"))
-    assert apply(local, workspace) == 0
+    for _ in range(2):
+        assert apply(local, workspace) == 0
     assert plan(local, workspace) == 0
     assert changes(local) == ["POST /elt_syncs/shop", "DELETE /elt_syncs/shop/orchestration"]
+    assert send(local, "GET", "/elt_syncs/shop")["sync_interval"] == "30 3 * * *"
 
 
 def test_the_schedule_of_an_attached_sync_is_restored(local: LocalService) -> None:

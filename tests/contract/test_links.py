@@ -70,8 +70,7 @@ def start_run() -> None:
 
 
 def sensor_of_newest(**arguments: Any) -> OrchestrationRunSensor:
-    arguments |= {"orchestration_name": "Nightly", "newest": True, "poke_interval": 0.1}
-    return OrchestrationRunSensor(task_id="t", **arguments)
+    return OrchestrationRunSensor(task_id="t", newest=True, poke_interval=0.1, **arguments)
 
 
 MISSING_STREAM = {"sync_id": "shop", "stream_name": "gone", "datapipe_conn_id": "without_link"}
@@ -174,7 +173,8 @@ def test_link_contains_the_run_of_a_sensor(deferrable: bool, memory: Memory, mon
     start_run()
     shown: list[str] = []
     monkeypatch.setattr(memory, "xcom_push", lambda key, value: shown.append(value))
-    result = run(sensor_of_newest(deferrable=deferrable, datapipe_conn_id="with_runs"), memory)
+    named: dict[str, Any] = {"orchestration_name": "Nightly", "datapipe_conn_id": "with_runs"}
+    result = run(sensor_of_newest(deferrable=deferrable, **named), memory)
     assert shown[-1] == f"{HOST}/nightly#{result['run_id']}"
     # A blocking sensor pushes the link once, regardless of the number of polls.
     assert deferrable or len(shown) == len(set(shown))
@@ -184,7 +184,7 @@ def test_unreadable_connection_for_the_link_does_not_fail_a_task(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_run()
-    sensor = sensor_of_newest(deferrable=True)
+    sensor = sensor_of_newest(orchestration_id="nightly", deferrable=True)
     with pytest.raises(TaskDeferred) as deferral:
         sensor.execute(context_of(memory))
     event = asyncio.run(first_event(recreated_trigger(deferral.value)))

@@ -88,7 +88,7 @@ def request_run(service: LocalService, kind: str = "stream") -> None:
 
 
 def begin_run(service: LocalService, kind: str = "stream") -> None:
-    """Request a run, and wait until it has started."""
+    """Request a first run, and wait until the list shows it."""
     request_run(service, kind)
     wait_for(f"an active run of the {kind}", lambda: bool(runs_of(service, kind)), limit=60, interval=0.02)
 

@@ -40,7 +40,8 @@ from tests.support.processes import wait_for
 from tests.support.responses import transform
 from tests.support.run_service import RunService, ago, orchestration_run, reverse_etl_run, stream_run
 
-Runs = list[dict[str, Any]]
+#: ID, status and times of a run: arguments of a function in ``BUILD``.
+Run = tuple[Any, ...]
 Times = float | str | None
 
 
@@ -68,13 +69,25 @@ def reverse_etl(run_id: str, status: str, started: float, finished: Times = None
     return reverse_etl_run(run_id, status, started=_at(started), finished=_at(finished))
 
 
-def show(service: RunService, name: str, *runs: dict[str, Any]) -> None:
-    """Add runs to a list, or replace those of the same IDs."""
-    service.runs[name] = list({run["id"]: run for run in [*service.runs[name], *runs]}.values())
+#: Functions of runs by their lists.
+BUILD: dict[str, Callable[..., dict[str, Any]]] = {
+    "orchestration_runs": orchestration,
+    "reverse_etl_sync_runs": reverse_etl,
+    "elt_stream_runs": stream,
+}
+PLANNED = ("planned", "NOT_STARTED", -24)
+MANUAL = ("manual", "COMPLETED", 0, 0, 0)
+LATER = ("later", "COMPLETED", 0, 0, 0)
+
+
+def show(service: RunService, name: str, *runs: dict[str, Any] | Run) -> None:
+    """Add runs to a list, or replace those of the same IDs. Their times count from now."""
+    built = [BUILD[name](*run) if isinstance(run, tuple) else run for run in runs]
+    service.runs[name] = list({run["id"]: run for run in [*service.runs[name], *built]}.values())
 
 
 def finish_stream_run(service: RunService) -> None:
-    show(service, "elt_stream_runs", stream("r1", "COMPLETED", 0, 0))
+    show(service, "elt_stream_runs", ("r1", "COMPLETED", 0, 0))
 
 
 def rename_runs(service: RunService) -> None:
@@ -115,24 +128,14 @@ class Choice(NamedTuple):
     """
     Choice of a sensor between runs.
 
-    :param before: returns the runs while the sensor waits, which it must not take.
-    :param then: returns the runs that change or appear.
-    :param run_id: the run of the result.
+    :param before: the runs while the sensor waits, which it must not take.
+    :param then: the runs that change or appear. The first one is the run of the result.
     """
 
     sensor: type[Any]
     arguments: dict[str, Any]
-    before: Callable[[], Runs]
-    then: Callable[[], Runs]
-    run_id: str
-
-
-def manual() -> Runs:
-    return [orchestration("manual", "COMPLETED", 0, 0, 0)]
-
-
-def planned() -> Runs:
-    return [orchestration("planned", "NOT_STARTED", -24)]
+    before: list[Run]
+    then: list[Run]
 
 
 LISTS: dict[type[Any], tuple[str, dict[str, str]]] = {
@@ -141,38 +144,29 @@ LISTS: dict[type[Any], tuple[str, dict[str, str]]] = {
     EltStreamRunSensor: ("elt_stream_runs", {"stream_id": "s"}),
 }
 CHOICES = {
-    "planned run, by start": Choice(OrchestrationRunSensor, {"moment_of": "start"}, planned, manual, "manual"),
-    "planned run, by end": Choice(OrchestrationRunSensor, {"moment_of": "end"}, planned, manual, "manual"),
+    "planned run, by start": Choice(OrchestrationRunSensor, {"moment_of": "start"}, [PLANNED], [MANUAL]),
+    "planned run, by end": Choice(OrchestrationRunSensor, {"moment_of": "end"}, [PLANNED], [MANUAL]),
     "planned reverse ETL run": Choice(
-        ReverseEtlRunSensor,
-        {},
-        lambda: [reverse_etl("planned", "SCHEDULED", -24)],
-        lambda: [reverse_etl("manual", "COMPLETED", 0, 0)],
-        "manual",
+        ReverseEtlRunSensor, {}, [("planned", "SCHEDULED", -24)], [("manual", "COMPLETED", 0, 0)]
     ),
-    "run canceled before its start": Choice(
-        OrchestrationRunSensor, {}, lambda: [orchestration("canceled", "CANCELED", -24)], manual, "manual"
-    ),
+    "run canceled before its start": Choice(OrchestrationRunSensor, {}, [("canceled", "CANCELED", -24)], [MANUAL]),
     "first of overlapping runs to end": Choice(
         OrchestrationRunSensor,
         {"moment_of": "end"},
-        lambda: [orchestration("slow", "RUNNING", 2, 2), orchestration("fast", "RUNNING", 1, 1)],
-        lambda: [orchestration("fast", "COMPLETED", 1, 1, 0)],
-        "fast",
+        [("slow", "RUNNING", 2, 2), ("fast", "RUNNING", 1, 1)],
+        [("fast", "COMPLETED", 1, 1, 0)],
     ),
     "newest run is due now": Choice(
         OrchestrationRunSensor,
         {"newest": True},
-        lambda: [orchestration("requested", "NOT_STARTED", 0), orchestration("done", "COMPLETED", 1, 1, 0.8)],
-        lambda: [orchestration("requested", "COMPLETED", 0, 0, 0)],
-        "requested",
+        [("requested", "NOT_STARTED", 0), ("done", "COMPLETED", 1, 1, 0.8)],
+        [("requested", "COMPLETED", 0, 0, 0)],
     ),
     "newest run of the first poll": Choice(
         EltStreamRunSensor,
         {"newest": True},
-        lambda: [stream("first", "RUNNING", 0.02)],
-        lambda: [stream("first", "COMPLETED", 0.02, 0), stream("second", "RUNNING", 0)],
-        "first",
+        [("first", "RUNNING", 0.02)],
+        [("first", "COMPLETED", 0.02, 0), ("second", "RUNNING", 0)],
     ),
 }
 
@@ -184,10 +178,10 @@ CHOICES = {
 )
 def test_sensor_waits_for_the_right_run(mode: str, choice: Choice, service: RunService) -> None:
     name, owner = LISTS[choice.sensor]
-    show(service, name, *choice.before())
+    show(service, name, *choice.before)
     arguments = owner | ({} if "newest" in choice.arguments else {"after": ago(minutes=1)}) | choice.arguments
-    result = while_waiting(service, lambda: show(service, name, *choice.then()), mode, choice.sensor, **arguments)
-    assert result["run_id"] == choice.run_id
+    result = while_waiting(service, lambda: show(service, name, *choice.then), mode, choice.sensor, **arguments)
+    assert result["run_id"] == choice.then[0][0]
 
 
 @MODES
@@ -201,11 +195,9 @@ def test_an_old_run_without_an_end_time_does_not_count_by_end(mode: str, service
 
 
 @MODES
-@pytest.mark.parametrize("not_newest", [planned, lambda: [orchestration("forgotten", "NOT_STARTED", 200)]])
-def test_newest_run_is_not_a_planned_or_canceled_run(
-    mode: str, not_newest: Callable[[], Runs], service: RunService
-) -> None:
-    show(service, "orchestration_runs", *not_newest(), orchestration("done", "COMPLETED", 1, 1, 0))
+@pytest.mark.parametrize("not_newest", [PLANNED, ("forgotten", "NOT_STARTED", 200)])
+def test_newest_run_is_not_a_planned_or_canceled_run(mode: str, not_newest: Run, service: RunService) -> None:
+    show(service, "orchestration_runs", not_newest, ("done", "COMPLETED", 1, 1, 0))
     assert sense(mode, OrchestrationRunSensor, orchestration_id="o", newest=True)["run_id"] == "done"
 
 
@@ -251,21 +243,16 @@ def test_temporary_401_does_not_fail_a_waiting_sensor(mode: str, service: RunSer
 
 @pytest.mark.slow
 @MODES
-@pytest.mark.parametrize(
-    ("sensor", "run"),
-    [
-        (EltStreamRunSensor, lambda *times: stream("r1", *times)),
-        (ReverseEtlRunSensor, lambda *times: reverse_etl("r1", *times)),
-        (OrchestrationRunSensor, lambda status, *times: orchestration("r1", status, 0, *times)),
-    ],
-)
-def test_a_sensor_survives_a_changed_format_of_run_ids(sensor: Any, run: Any, mode: str, service: RunService) -> None:
+@pytest.mark.parametrize("sensor", LISTS)
+def test_a_sensor_survives_a_changed_format_of_run_ids(sensor: Any, mode: str, service: RunService) -> None:
     name, owner = LISTS[sensor]
-    show(service, name, run("RUNNING", 0))
+    # Only runs of orchestrations have a due date.
+    due = [0] if sensor is OrchestrationRunSensor else []
+    show(service, name, ("r1", "RUNNING", *due, 0))
 
     def change() -> None:
         rename_runs(service)
-        show(service, name, run("COMPLETED", 0, 0))
+        show(service, name, ("r1", "COMPLETED", *due, 0, 0))
 
     result = while_waiting(service, change, mode, sensor, after=ago(minutes=1), **owner)
     assert result["run_id"] == "v2-r1"
@@ -273,7 +260,7 @@ def test_a_sensor_survives_a_changed_format_of_run_ids(sensor: Any, run: Any, mo
 
 @MODES
 def test_sensor_survives_id_format_change_before_its_run_starts(mode: str, service: RunService) -> None:
-    show(service, "elt_stream_runs", stream("before", "COMPLETED", 1, 1))
+    show(service, "elt_stream_runs", ("before", "COMPLETED", 1, 1))
 
     def change() -> None:
         rename_runs(service)
@@ -351,69 +338,57 @@ class Scenario(NamedTuple):
     """
     Runs that an event trigger sees.
 
-    :param before: returns the runs at the first poll.
-    :param steps: return the runs that change or appear, and the IDs of all events after that.
+    :param before: the runs at the first poll.
+    :param steps: the runs that change or appear, and the IDs of all events after that.
     """
 
     trigger: str
-    before: Callable[[], Runs]
-    steps: list[tuple[Callable[[], Runs], list[str]]]
-
-
-def later() -> Runs:
-    return [orchestration("later", "COMPLETED", 0, 0, 0)]
+    before: list[Run]
+    steps: list[tuple[list[Run], list[str]]]
 
 
 STORIES = {
     "planned run is canceled": Scenario(
         "orchestration",
-        lambda: [*planned(), orchestration("first", "COMPLETED", 2, 2, 1)],
-        [(lambda: [orchestration("planned", "CANCELED", -24)], []), (later, ["later"])],
+        [PLANNED, ("first", "COMPLETED", 2, 2, 1)],
+        [([("planned", "CANCELED", -24)], []), ([LATER], ["later"])],
     ),
     "planned run is executed early": Scenario(
         "orchestration",
-        planned,
-        [(lambda: [orchestration("planned", "COMPLETED", -24, 0, 0)], ["planned"]), (later, ["planned", "later"])],
+        [PLANNED],
+        [([("planned", "COMPLETED", -24, 0, 0)], ["planned"]), ([LATER], ["planned", "later"])],
     ),
     "run is listed hours after its due date": Scenario(
-        "all_orchestrations",
-        lambda: [orchestration("newest", "COMPLETED", 0.02, 0.02, 0)],
-        [(lambda: [orchestration("late", "COMPLETED", 2, 0, 0)], ["late"])],
+        "all_orchestrations", [("newest", "COMPLETED", 0.02, 0.02, 0)], [([("late", "COMPLETED", 2, 0, 0)], ["late"])]
     ),
     "run starts in the future": Scenario(
-        "stream",
-        lambda: [stream("odd", "COMPLETED", -24, -25)],
-        [(lambda: [stream("later", "COMPLETED", 0, 0)], ["later"])],
+        "stream", [("odd", "COMPLETED", -24, -25)], [([("later", "COMPLETED", 0, 0)], ["later"])]
     ),
     "old runs appear after an empty list": Scenario(
         "stream",
-        list,
+        [],
         [
-            (lambda: [stream(f"r{day}", "COMPLETED", 24 * day, 24 * day) for day in range(1, 5)], []),
-            (lambda: [stream("new", "COMPLETED", 0, 0)], ["new"]),
+            ([(f"r{day}", "COMPLETED", 24 * day, 24 * day) for day in range(1, 5)], []),
+            ([("new", "COMPLETED", 0, 0)], ["new"]),
         ],
     ),
     "runs finish simultaneously": Scenario(
         "orchestration",
-        lambda: [orchestration(f"r{n}", "RUNNING", n / 60, n / 60) for n in range(3)],
+        [(f"r{n}", "RUNNING", n / 60, n / 60) for n in range(3)],
         [
-            (lambda: [orchestration("r0", "COMPLETED", 0, 0, 0)], ["r0"]),
-            (lambda: [orchestration(f"r{n}", "COMPLETED", n / 60, n / 60, 0) for n in (1, 2)], ["r0", "r2", "r1"]),
+            ([("r0", "COMPLETED", 0, 0, 0)], ["r0"]),
+            ([(f"r{n}", "COMPLETED", n / 60, n / 60, 0) for n in (1, 2)], ["r0", "r2", "r1"]),
         ],
     ),
     **{
         f"finished_at is {name}": Scenario(
-            "orchestration",
-            lambda: [orchestration("r1", "RUNNING", 0, 0)],
-            [(lambda finished=finished: [orchestration("r1", "COMPLETED", 0, 0, finished)], ["r1"])],  # type: ignore[misc]  # the loop's
+            "orchestration", [("r1", "RUNNING", 0, 0)], [([("r1", "COMPLETED", 0, 0, finished)], ["r1"])]
         )
         for name, finished in {"absent": None, "ahead": -24, "past": 48, "zero": "0001-01-01T00:00:00.000Z"}.items()
     },
     **{
         f"clock of the service is {-hours} h ahead": Scenario(
-            "reverse_etl",
-            list,
-            [(lambda hours=hours: [reverse_etl("r1", "COMPLETED", hours, hours)], ["r1"])],  # type: ignore[misc]  # the loop's
+            "reverse_etl", [], [([("r1", "COMPLETED", hours, hours)], ["r1"])]
         )
         for hours in (-1, 1)
     },
@@ -424,10 +399,10 @@ STORIES = {
 @pytest.mark.parametrize("scenario", STORIES.values(), ids=STORIES)
 async def test_each_run_is_reported_once(scenario: Scenario, service: RunService) -> None:
     trigger, name = TRIGGERS[scenario.trigger]
-    show(service, name, *scenario.before())
+    show(service, name, *scenario.before)
     async with watching(trigger(), service) as watcher:
         for runs, reported in scenario.steps:
-            show(service, name, *runs())
+            show(service, name, *runs)
             await watcher.event(len(reported))
             await watcher.poll()
             assert watcher.run_ids == reported
@@ -436,13 +411,13 @@ async def test_each_run_is_reported_once(scenario: Scenario, service: RunService
 @pytest.mark.slow
 async def test_many_canceled_planned_runs_are_not_reported_twice(service: RunService) -> None:
     days = range(1, 500)
-    show(service, "orchestration_runs", *(orchestration(f"c{day}", "NOT_STARTED", -24 * day) for day in days))
-    show(service, "orchestration_runs", orchestration("done", "COMPLETED", 0.15, 0.15, 0.13))
+    show(service, "orchestration_runs", *((f"c{day}", "NOT_STARTED", -24 * day) for day in days))
+    show(service, "orchestration_runs", ("done", "COMPLETED", 0.15, 0.15, 0.13))
     async with watching(TRIGGERS["orchestration"][0](), service) as watcher:
-        show(service, "orchestration_runs", *(orchestration(f"c{day}", "CANCELED", -24 * day) for day in days))
+        show(service, "orchestration_runs", *((f"c{day}", "CANCELED", -24 * day) for day in days))
         # A poll reads six pages.
         await watcher.poll(20)
-        show(service, "orchestration_runs", *later())
+        show(service, "orchestration_runs", LATER)
         await watcher.event()
         await watcher.poll(20)
     assert watcher.run_ids == ["later"]
@@ -450,12 +425,12 @@ async def test_many_canceled_planned_runs_are_not_reported_twice(service: RunSer
 
 @pytest.mark.slow
 async def test_a_run_that_is_not_found_for_a_while_is_reported(service: RunService) -> None:
-    show(service, "orchestration_runs", orchestration("r1", "RUNNING", 30, 30))
-    show(service, "orchestration_runs", orchestration("r2", "COMPLETED", 0, 0, 0))
+    show(service, "orchestration_runs", ("r1", "RUNNING", 30, 30))
+    show(service, "orchestration_runs", ("r2", "COMPLETED", 0, 0, 0))
     async with watching(TRIGGERS["orchestration"][0](), service) as watcher:
         service.unlisted, service.not_found = {"r1"}, {"r1"}
         await until(lambda: service.requests["orchestration_runs/one"] >= 3)
-        show(service, "orchestration_runs", orchestration("r1", "COMPLETED", 30, 30, 0))
+        show(service, "orchestration_runs", ("r1", "COMPLETED", 30, 30, 0))
         service.unlisted, service.not_found = set(), set()
         await watcher.event()
     assert watcher.run_ids == ["r1"]
@@ -466,14 +441,14 @@ async def test_a_run_that_is_not_found_for_a_while_is_reported(service: RunServi
 async def test_old_runs_of_a_reappearing_stream_are_not_reported(missing_at: str, service: RunService) -> None:
     for day in range(1, 4):
         for name in "ab":
-            show(service, "elt_stream_runs", stream(f"{name}{day}", "COMPLETED", 24 * day, 24 * day, name))
+            show(service, "elt_stream_runs", (f"{name}{day}", "COMPLETED", 24 * day, 24 * day, name))
     service.streams = ["a"] if missing_at == "begin" else ["a", "b"]
     async with watching(TRIGGERS["sync"][0](), service) as watcher:
         service.streams = ["a"]
         await watcher.poll()
         service.streams = ["a", "b"]
         await watcher.poll()
-        show(service, "elt_stream_runs", stream("new", "COMPLETED", 0, 0, "b"))
+        show(service, "elt_stream_runs", ("new", "COMPLETED", 0, 0, "b"))
         await watcher.event()
         await watcher.poll()
     assert watcher.run_ids == ["new"]
@@ -537,14 +512,13 @@ async def test_a_changed_format_of_run_ids_loses_and_repeats_no_event(
 
 @pytest.mark.slow
 async def test_run_behind_many_newer_ones_survives_id_format_change(service: RunService) -> None:
-    show(service, "orchestration_runs", orchestration("slow", "RUNNING", 40, 40))
+    show(service, "orchestration_runs", ("slow", "RUNNING", 40, 40))
     async with watching(TRIGGERS["orchestration"][0](), service) as watcher:
-        newer = [orchestration(f"r{n}", "FAILED", n / 60, n / 60, n / 60) for n in range(300)]
-        show(service, "orchestration_runs", *newer)
+        show(service, "orchestration_runs", *((f"r{n}", "FAILED", n / 60, n / 60, n / 60) for n in range(300)))
         await watcher.poll(20)
         rename_runs(service)
         await watcher.poll(20)
-        show(service, "orchestration_runs", orchestration("slow", "COMPLETED", 40, 40, 0))
+        show(service, "orchestration_runs", ("slow", "COMPLETED", 40, 40, 0))
         await watcher.event()
         await watcher.poll()
     assert watcher.run_ids == ["v2-slow"]

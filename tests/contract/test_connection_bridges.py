@@ -73,10 +73,7 @@ def test_user_authorizes_while_a_sensor_waits(service: LocalService, tmp_path: P
 
     with ThreadPoolExecutor(1) as others:
         authorized = others.submit(user)
-        task = ConnectionBridgeSensor(
-            task_id="t", bridge=str(made), poke_interval=0.1, timeout=60, deferrable=deferrable
-        )
-        result = run(task)
+        result = run(sensor(str(made), deferrable=deferrable))
         answer = authorized.result(60)
     assert answer["state"] == [made["state"]]
     assert result == {"connection_id": answer["connection_id"][0], "integration_id": "files", "label": "Sales"}
@@ -133,10 +130,8 @@ def test_expired_bridge(service: LocalService, *, deferrable: bool) -> None:
 
 
 def test_authorize_url_is_sent_only_to_the_notifier(service: LocalService, capsys: pytest.CaptureFixture[str]) -> None:
-    notifier = RecordingNotifier(
-        "Open {{ authorize_url }} for {{ bridge_label }} until {{ bridge_expires_at }} ({{ bridge_state }})"
-    )
-    memory = Memory()
+    template = "Open {{ authorize_url }} for {{ bridge_label }} until {{ bridge_expires_at }} ({{ bridge_state }})"
+    notifier, memory = RecordingNotifier(template), Memory()
     result = run(bridge(notifiers=notifier), memory)
     (text,) = notifier.sent
     (url,) = [word for word in text.split() if word.startswith(service.base_url)]

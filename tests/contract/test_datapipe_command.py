@@ -36,12 +36,14 @@ EDGES = {
     "reverse_etl:from_model": ["transform:paid"],
     "reverse_etl:from_raw": ["stream:shop.people"],
 }
-SOURCES = {
-    "people.csv": "id,name\n1,Ada\n2,Bob\n",
-    "orders.jsonl": '{"person": 1, "sum": 10, "items": [{"id": 1, "price": 3}]}\n',
-}
+ORDER = '{"person": 1, "sum": 10, "items": [{"id": 1, "price": 3}]}\n'
+SOURCES = {"people.csv": "id,name\n1,Ada\n2,Bob\n", "orders.jsonl": ORDER}
 PEOPLE = {"id": "shop.people", "name": "people", "file": "people.csv"}
 ORDERS = {"id": "shop.orders", "name": "orders", "file": "orders.jsonl", "format": "jsonl"}
+STAGED = """
+SELECT people.id, sum FROM {{raw.shop.people}} AS people JOIN {{raw.shop.orders}} ON person = id -- {{raw.other.people}}
+"""
+TOP = "SELECT paid.id FROM {{model.marts.paid}} AS paid, {{model.parts}}"
 DATABASE = {"url": f"postgresql://shop:{SECRET}@127.0.0.1:9/shop"}
 SEED: Json = {
     "connections": [
@@ -56,21 +58,10 @@ SEED: Json = {
         elt_sync("off", destination_schema_name="other", enabled=False, source_streams=[PEOPLE | {"id": "off.people"}]),
     ],
     "transforms": [
-        transform(
-            "staged",
-            "SELECT people.id, sum FROM {{raw.shop.people}} AS people JOIN {{raw.shop.orders}} ON person = id"
-            " -- {{raw.other.people}}",
-            folder_path="staging/eu",
-            publish=False,
-        ),
+        transform("staged", STAGED, folder_path="staging/eu", publish=False),
         transform("parts", "SELECT * FROM {{raw.shop.orders__items}}", publish=False),
         transform("paid", "SELECT id FROM {{model.staging.eu.staged}}", folder_path="marts", publish=False),
-        transform(
-            "top",
-            "SELECT paid.id FROM {{model.marts.paid}} AS paid, {{model.parts}}",
-            documentation="Who has paid — the most",
-            publish=False,
-        ),
+        transform("top", TOP, documentation="Who has paid — the most", publish=False),
         transform("planned", "FROM {{model.top}}, {{raw.shop.people}}, {{raw.gone.table}}", publish=False),
     ],
 }
@@ -167,11 +158,8 @@ def test_snapshot_contains_node_properties(file: Path) -> None:
     assert other_nodes == ["orchestration:nightly", "sync:off", "sync:shop"]
     assert nodes["orchestration:nightly"].name == "Nightly"
     assert nodes["sync:shop"].orchestration == "orchestration:nightly"
-    assert {key: node.status for key, node in nodes.items() if node.status in ("disabled", "draft")} == {
-        "sync:off": "disabled",
-        "stream:off.people": "disabled",
-        "transform:planned": "draft",
-    }
+    inactive = {key: node.status for key, node in nodes.items() if node.status in ("disabled", "draft")}
+    assert inactive == {"sync:off": "disabled", "stream:off.people": "disabled", "transform:planned": "draft"}
     assert {node.title for node in nodes.values() if node.kind in ("stream", "transform", "reverse_etl")} == {
         *("shop.people", "shop.orders", "other.people"),
         *("staging/eu/staged", "marts/paid", "parts", "top", "planned"),
@@ -398,9 +386,8 @@ def test_closed_pipe_ends_the_command_without_error(service: LocalService, file:
 
 def odd_snapshot(folder: Path) -> Path:
     """Write a snapshot with names that some terminals cannot show."""
-    nodes = [
-        Node(node_id("stream", name), "stream", name, name, sync="sync:s") for name in ("é", "😀", "\ud800", "\x1b[2J")
-    ]
+    names = ("é", "😀", "\ud800", "\x1b[2J")
+    nodes = [Node(node_id("stream", name), "stream", name, name, sync="sync:s") for name in names]
     file = folder / "odd.json"
     text = Snapshot([*nodes, Node("sync:s", "sync", "s", "s")]).as_text()
     file.write_bytes(text.replace("\ud800", "\\ud800").encode())

@@ -41,17 +41,11 @@ from tests.support.tasks import Memory, run
 
 SECRET = "s3cret-of-the-settings"
 PEOPLE = "SELECT 1 AS id, 'Ada' AS name"
-SOURCES = {
-    "orders.csv": "id,ordered_on\n0,2025-12-31\n1,2026-01-01\n2,2026-01-02\n3,2026-01-03\n",
-    "people.csv": ROWS,
-    "customers.csv": ROWS,
-}
+ORDERS = "id,ordered_on\n0,2025-12-31\n1,2026-01-01\n2,2026-01-02\n3,2026-01-03\n"
+SOURCES = {"orders.csv": ORDERS, "people.csv": ROWS, "customers.csv": ROWS}
 SEED: dict[str, Any] = {
     "connections": [FILES | {"label": "Shop files"}, OUT | {"label": "CRM"}],
-    "elt_syncs": [
-        elt_sync("shop", "orders", "people", "gone"),
-        elt_sync("closed", enabled=False),
-    ],
+    "elt_syncs": [elt_sync("shop", "orders", "people", "gone"), elt_sync("closed", enabled=False)],
     "transforms": [
         transform("people", PEOPLE, folder_path="sales"),
         transform("adults", PEOPLE, folder_path="reports"),
@@ -69,9 +63,8 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 def changes_tasks(module: str, **dag_arguments: Any) -> dict[str, Any]:
     """Return the tasks of the block of docs/changes.md that starts with the import of a module."""
     begin = f"from airflow_provider_datapipe.operators.{module} import "
-    return page_tasks(
-        (block for block in page_blocks("changes.md") if block.first_line.startswith(begin)), **dag_arguments
-    )
+    found = (block for block in page_blocks("changes.md") if block.first_line.startswith(begin))
+    return page_tasks(found, **dag_arguments)
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -61,27 +61,21 @@ METHODS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     ),
 }
 TABLES = ("events", "raw", "orders")
+
+
+def webhook(name: str, authentication: dict[str, str]) -> dict[str, Any]:
+    tables = [{"name": table} | ({"sync_mode": "packed"} if table == "raw" else {}) for table in TABLES]
+    settings = {"authentication": authentication, "tables": tables}
+    return {"id": name, "integration_id": "webhook", "label": name, "settings": settings}
+
+
+def streams(name: str) -> list[dict[str, Any]]:
+    return [{"id": f"{name}.{table}", "name": table, "table": table} for table in TABLES]
+
+
 SEED: dict[str, Any] = {
-    "connections": [
-        {
-            "id": name,
-            "integration_id": "webhook",
-            "label": name,
-            "settings": {
-                "authentication": method,
-                "tables": [{"name": "events"}, {"name": "raw", "sync_mode": "packed"}, {"name": "orders"}],
-            },
-        }
-        for name, (method, _) in METHODS.items()
-    ],
-    "elt_syncs": [
-        elt_sync(
-            name,
-            connection_id=name,
-            source_streams=[{"id": f"{name}.{table}", "name": table, "table": table} for table in TABLES],
-        )
-        for name in METHODS
-    ],
+    "connections": [webhook(name, method) for name, (method, _) in METHODS.items()],
+    "elt_syncs": [elt_sync(name, connection_id=name, source_streams=streams(name)) for name in METHODS],
 }
 
 
@@ -434,11 +428,9 @@ def test_two_service_kills_lose_no_record_of_a_large_file(service: LocalService,
     (found,) = loaded(service, "hmac.events", figures)
     assert (found["ids"], found["first"], found["last"]) == (TOTAL, 0, TOTAL - 1)
     # Duplicates belong to batches that report them as possible.
-    twice = query(
-        service,
-        "SELECT CAST(floor(id / 1000) AS integer) * 1000 AS first, count(*) AS n FROM"
-        " (SELECT id FROM hmac.events GROUP BY id HAVING count(*) > 1) GROUP BY 1",
-    )
+    repeated = "SELECT id FROM hmac.events GROUP BY id HAVING count(*) > 1"
+    first = "CAST(floor(id / 1000) AS integer) * 1000 AS first"
+    twice = query(service, f"SELECT {first}, count(*) AS n FROM ({repeated}) GROUP BY 1")  # noqa: S608 - names of this test
     doubtful = {each["first"]: each["maybe_twice"] for each in result["results"] if each["maybe_twice"]}
     assert all(doubtful[each["first"]] == each["n"] for each in twice)
     assert found["n"] - TOTAL == sum(each["n"] for each in twice) <= result["maybe_twice"] <= len(KILL_AT) * 1000

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.slow
 T = TypeVar("T")
 Json = dict[str, Any]
 
+ORDERS = {"id": "old.orders", "name": "orders", "table": "orders", "sync_interval": "0 5 * * *"}
 SEED: Json = {
     "connections": [source("in.1", "Shop"), destination("out.1", "CRM")],
     "orchestrations": [
@@ -48,10 +49,7 @@ SEED: Json = {
             connection_id="in.1",
             orchestration_workflow_id="old",
             elt_settings={"token": "before", "kept": 1},
-            source_streams=[
-                {"id": "old.orders", "name": "orders", "table": "orders", "sync_interval": "0 5 * * *"},
-                {"id": "old.Visits", "name": "Visits", "table": "Visits"},
-            ],
+            source_streams=[ORDERS, {"id": "old.Visits", "name": "Visits", "table": "Visits"}],
         ),
         elt_sync("raw_gone", connection_id="in.1"),
     ],

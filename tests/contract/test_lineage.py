@@ -50,10 +50,8 @@ from tests.support.tasks import Memory, context_of, copy_of, first_event, recrea
 
 FOLDER = Path(airflow_provider_datapipe.lineage.__file__).parent
 FACET_SCHEMA = json.loads((FOLDER / "service_runs.schema.json").read_text())
-TOTALS = (
-    "SELECT people.name, sum(o.total) AS spent "
-    "FROM {{raw.shop.orders}} o JOIN {{raw.shop.people}} ON people.id = o.person GROUP BY ALL"
-)
+JOINED = "{{raw.shop.orders}} o JOIN {{raw.shop.people}} ON people.id = o.person"
+TOTALS = f"SELECT people.name, sum(o.total) AS spent FROM {JOINED} GROUP BY ALL"  # noqa: S608 - SQL of this test
 MODEL = {"folder_path": "core/daily", "materialization": "table", "publish": False}
 ATTACHED = {"orchestration_workflow_id": "nightly"}
 SPENT = mapped("name", "spent")
@@ -286,12 +284,11 @@ def test_lineage_of_queries(*, deferrable: bool) -> None:
     run = lineage["run_facets"]["datapipe_runs"]["runs"][0]
     assert lineage["run_facets"]["externalQuery"]["externalQueryId"] == run["runId"]
 
-    check = DatapipeThresholdCheckOperator(
-        task_id="t", sql_template=sql, min_threshold=0, max_threshold="SELECT max(id) FROM shop.people"
-    )
+    most = "SELECT max(id) FROM shop.people"
+    check = DatapipeThresholdCheckOperator(task_id="t", sql_template=sql, min_threshold=0, max_threshold=most)
     lineage = at_end(check)
     assert names(lineage["inputs"]) == ["shop.orders", "shop.people"]
-    assert lineage["job_facets"]["sql"]["query"].endswith(";\nSELECT max(id) FROM shop.people")
+    assert lineage["job_facets"]["sql"]["query"].endswith(f";\n{most}")
 
 
 @pytest.mark.parametrize("operator", [QueryDecoratedOperator, CheckDecoratedOperator])

@@ -26,13 +26,12 @@ from tests.support.tasks import Memory, run
 CANARY = "canary-of-a-setting"
 SECRET: dict[str, Any] = {"password": CANARY, "more": [{"token": CANARY}]}
 NEW = {"connection_id": "elt_new", "destination_schema_name": "secret", "sync_interval": "0 1 * * *"}
-REVERSE = {
+REVERSE: dict[str, Any] = {
     "source_id": "reverse.people",
     "destination_connection_id": "out",
     "object_type_id": "secret",
-    "operation": UPSERT,
-    "sync_interval": "0 1 * * *",
 }
+REVERSE |= {"operation": UPSERT, "sync_interval": "0 1 * * *"}
 BRIDGE = {"integration_id": "files", "redirect_uri": "https://app.example.com/connected"}
 NEW_BRIDGE, LABELED_BRIDGE = BRIDGE | {"new_label": "x"}, BRIDGE | {"label": "x", "state": CANARY}
 
@@ -90,8 +89,7 @@ def test_no_secret_in_logs_errors_results_or_task_state(
         with pytest.raises(Exception, match=error) as failed:
             execute()
         error_text = "".join(traceback.format_exception(failed.value))
-    output = (
-        f"{result!r} {error_text} {memory.kept!r} {memory.pushed!r} {tasks!r} {caplog.text} {capsys.readouterr()!r}"
-    )
+    results = [result, memory.kept, memory.pushed, tasks, capsys.readouterr()]
+    output = f"{results!r} {error_text} {caplog.text}"
     for secret in (CANARY, service.api_key, "/authorize/"):
         assert secret not in output

@@ -133,13 +133,12 @@ def sense_and_act(
     """Run a sensor, and act after its second request for a path."""
     with ThreadPoolExecutor(1) as others:
         waiting = others.submit(sense, mode, sensor, **arguments)
-        asked = len(service.journal_requests(path))
-        wait_for(
-            f"a poll of {path}",
-            lambda: waiting.done() or len(service.journal_requests(path)) > asked + 1,
-            limit=20,
-            interval=0.02,
-        )
+        least = len(service.journal_requests(path)) + 2
+
+        def polled() -> bool:
+            return waiting.done() or len(service.journal_requests(path)) >= least
+
+        wait_for(f"a poll of {path}", polled, limit=20, interval=0.02)
         if not waiting.done():
             act()
         return waiting.result(60)

@@ -78,12 +78,8 @@ class Lines:
 
     def of_contact(self, task: str = "") -> list[tuple[int, str]]:
         """Return the level and the beginning of the lines of a task about lost and restored connections."""
-        return [
-            (level, start)
-            for level, line, logged_by in self.all
-            for start in (LOST, RESTORED)
-            if line.startswith(start) and logged_by == task
-        ]
+        lines = [(level, line) for level, line, logged_by in self.all if logged_by == task]
+        return [(level, start) for level, line in lines for start in (LOST, RESTORED) if line.startswith(start)]
 
 
 @pytest.fixture(autouse=True)
@@ -193,12 +189,9 @@ def test_no_expected_end_is_logged_while_contact_is_lost(
     if mode == "trigger":
         resume(run_trigger(replace(start_orchestration(service), durations=[600.0])))
     else:
-        service.runs["orchestration_runs"] = [
-            orchestration_run(
-                f"old{n}", "COMPLETED", due=ago(days=n), started=ago(days=n), finished=ago(days=n, minutes=-10)
-            )
-            for n in (1, 2)
-        ]
+        for days in (1, 2):
+            times = {"due": ago(days=days), "started": ago(days=days), "finished": ago(days=days, minutes=-10)}
+            service.runs["orchestration_runs"].append(orchestration_run(f"old{days}", "COMPLETED", **times))
         operator().execute(context_of(Memory()))
     texts = [line for _, line, _ in lines.all]
     lost, restored = (next(n for n, line in enumerate(texts) if line.startswith(start)) for start in (LOST, RESTORED))

@@ -305,15 +305,8 @@ READABLE = [
     1769860800,
     1769860800000,
 ]
-RUN = {
-    "id": "r",
-    "elt_sync_id": "y",
-    "elt_stream_id": "s",
-    "orchestration_id": "s",
-    "due_at": "2026-01-31T12:00:00Z",
-    "started_at": "2026-01-31T12:00:00Z",
-    "status": "COMPLETED",
-}
+RUN = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "orchestration_id": "s", "status": "COMPLETED"}
+RUN |= {"due_at": "2026-01-31T12:00:00Z", "started_at": "2026-01-31T12:00:00Z"}
 
 
 def read(request: Any, *bodies: Any) -> list[Any]:

@@ -35,7 +35,6 @@ def running(request: pytest.FixtureRequest, folder: Path) -> Iterator[LocalServi
 
 @pytest.fixture
 def client(running: LocalService) -> Iterator[httpx.Client]:
-    """Return a client of the service."""
     with httpx.Client(base_url=running.base_url, headers=running.headers) as client:
         yield client
 

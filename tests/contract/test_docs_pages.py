@@ -293,7 +293,6 @@ def test_table_of_the_fixture_is_complete() -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """Return the workspace file of the page."""
     (block,) = page_blocks("workspace.md", "yaml")
     path = tmp_path / "workspace.yaml"
     path.write_text(block.text)

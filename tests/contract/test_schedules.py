@@ -41,7 +41,6 @@ class Run:
         self.memories: dict[str, _Ti] = {}
 
     def do(self, task: Any) -> Any:
-        """Run a task with its XComs."""
         memory = self.memories.setdefault(task.task_id, _Ti(self))
         memory.pushed.clear()
         if hasattr(task, "snapshot"):
@@ -64,7 +63,6 @@ class _Ti(Memory):
 
 
 def page() -> DAG:
-    """Return the DAG of the page."""
     dag: DAG = names_of(page_blocks("schedules.md")[0].text)["dag"]
     return dag
 

@@ -26,12 +26,8 @@ from tests.support.tasks import Memory, run
 CANARY = "canary-of-a-setting"
 SECRET: dict[str, Any] = {"password": CANARY, "more": [{"token": CANARY}]}
 NEW = {"connection_id": "elt_new", "destination_schema_name": "secret", "sync_interval": "0 1 * * *"}
-REVERSE: dict[str, Any] = {
-    "source_id": "reverse.people",
-    "destination_connection_id": "out",
-    "object_type_id": "secret",
-}
-REVERSE |= {"operation": UPSERT, "sync_interval": "0 1 * * *"}
+REVERSE: dict[str, Any] = {"source_id": "reverse.people", "destination_connection_id": "out"}
+REVERSE |= {"object_type_id": "secret", "operation": UPSERT, "sync_interval": "0 1 * * *"}
 BRIDGE = {"integration_id": "files", "redirect_uri": "https://app.example.com/connected"}
 NEW_BRIDGE, LABELED_BRIDGE = BRIDGE | {"new_label": "x"}, BRIDGE | {"label": "x", "state": CANARY}
 

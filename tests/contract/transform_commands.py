@@ -52,13 +52,11 @@ class CommandResult(NamedTuple):
 
     @property
     def json(self) -> dict[str, Any]:
-        """Return the JSON output."""
         found: dict[str, Any] = json.loads(self.out)
         return found
 
     @property
     def items(self) -> list[dict[str, Any]]:
-        """Return the items of the JSON output."""
         items: list[dict[str, Any]] = self.json["items"]
         return items
 
@@ -110,7 +108,6 @@ def put(folder: Path, files: dict[str, str]) -> None:
 
 
 def transforms_by_path(service: LocalService) -> dict[str, dict[str, Any]]:
-    """Return the transforms of the service by their paths."""
     return {f"{each['folder_path']}/{each['name']}".lstrip("/"): each for each in list_transforms(service)}
 
 

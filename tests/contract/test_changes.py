@@ -188,9 +188,8 @@ def test_change_with_a_lost_response_is_made_once(
     example: Example, retry_budget: int, service: LocalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect(monkeypatch, service, retry_budget=retry_budget)
-    service.faults(
-        [{"method": method, "path": "/**", "drop": True, "when": "after"} for method in ("POST", "PATCH", "DELETE")]
-    )
+    lost = {"path": "/**", "drop": True, "when": "after"}
+    service.faults([lost | {"method": method} for method in ("POST", "PATCH", "DELETE")])
     result = retried(example.operator(task_id="t", **example.arguments))
     reported = {key: example.expected[key] for key in ("id", "name") if key in example.expected}
     # The result for a deleted resource has no ID if it was found by name.

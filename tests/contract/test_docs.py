@@ -148,16 +148,10 @@ def test_no_test_is_listed_for_a_missing_block() -> None:
     ],
 )
 def test_commands_of_make_targets(target: str, command: str) -> None:
-    done = subprocess.run(  # noqa: S603 - Makefile of this repository
-        ["make", "--no-print-directory", "--dry-run", target],  # noqa: S607 - make from PATH
-        cwd=ROOT,
-        # If make runs these tests, the inner make must not inherit its options.
-        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert f"{done.stdout}\n".count(command) == 1
+    # If make runs these tests, the inner make must not inherit its options.
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    output = bash(f"make --no-print-directory --dry-run {target}", ROOT, env)
+    assert f"{output}\n".count(command) == 1
 
 
 @pytest.mark.parametrize("block", [block for block in TO_BE_RUN if block.first_line.startswith(EXPORT)])

@@ -394,13 +394,8 @@ def test_plan_is_colored_on_a_terminal(
     arguments = ["plan", "--base-url", service.base_url, "--quiet", "--transforms", str(deployed)]
     main_end, other_end = pty.openpty()
     environment = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm"}
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-m", "airflow_provider_datapipe.cli", *arguments],
-        stdout=other_end,
-        env=environment,
-        check=False,
-        timeout=60,
-    )
+    program = [sys.executable, "-m", "airflow_provider_datapipe.cli", *arguments]
+    done = subprocess.run(program, stdout=other_end, env=environment, check=False, timeout=60)  # noqa: S603 - our own program
     os.close(other_end)
     output = os.read(main_end, 100_000).decode()
     os.close(main_end)

@@ -241,9 +241,10 @@ def test_migration_before_and_after(service: LocalService, tmp_path: Path, monke
     said = re.search("^said: (.*)$", done.stdout, re.MULTILINE)
     assert said, done.stdout[-3000:] + done.stderr[-3000:]
     assert json.loads(said[1]) == {
-        **dict.fromkeys(MIGRATION_DAGS, ["success", 1]),
+        **{name: ["success", 1] for name in MIGRATION_DAGS},
         # The run was executed and the task has failed, so the retry starts another run.
-        **dict.fromkeys(("http_operator lost", "poller lost"), ["failed", 1]),
+        "http_operator lost": ["failed", 1],
+        "poller lost": ["failed", 1],
         "moved lost": ["success", 1],
     }
 

@@ -42,7 +42,7 @@ ASSETS = "unit/airflow/test_assets_docs.py"
 TRANSFORMS = "contract/test_transforms_as_code.py"
 INSTALL_LOCAL = "pip install 'airflow-provider-datapipe[local]'"
 IMPORT = "from airflow_provider_datapipe.operators."
-#: Test of a block (relative to the folder of tests), by its page, and by its language or the start of its first line.
+#: Page, language of a block or start of its first line, and its test, relative to the folder of tests.
 RUN_BY = (
     ("README.md", "make demo", "system/test_demo.py::test_two_concurrent_demos_one_of_them_interrupted"),
     ("README.md", "make up", "system/test_demo.py::test_two_concurrent_demos_one_of_them_interrupted"),
@@ -50,65 +50,59 @@ RUN_BY = (
     ("README.md", "pip install airflow-provider-datapipe", f"{PACKAGING}::test_provider_without_extras"),
     ("README.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
     ("README.md", "python", "system/test_examples.py::test_dag_of_the_readme_runs"),
-    ("docs/running.md", "python", f"{PAGES}::test_runs_of_every_kind"),
-    ("docs/runs.md", "python", "unit/airflow/test_retries.py::test_dag_of_the_runs_page_has_the_retry_policy"),
-    ("docs/changes.md", f"{IMPORT}elt_syncs", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
-    ("docs/changes.md", f"{IMPORT}orchestrations", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
-    ("docs/changes.md", f"{IMPORT}datapipe", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
-    ("docs/changes.md", f"{IMPORT}transform_folders", f"{PAGES}::test_changes_of_transforms_and_queries"),
-    ("docs/changes.md", f"{IMPORT}query_previews", f"{PAGES}::test_changes_of_transforms_and_queries"),
+    ("running", "python", f"{PAGES}::test_runs_of_every_kind"),
+    ("runs", "python", "unit/airflow/test_retries.py::test_dag_of_the_runs_page_has_the_retry_policy"),
+    ("changes", f"{IMPORT}elt_syncs", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
+    ("changes", f"{IMPORT}orchestrations", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
+    ("changes", f"{IMPORT}datapipe", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
+    ("changes", f"{IMPORT}transform_folders", f"{PAGES}::test_changes_of_transforms_and_queries"),
+    ("changes", f"{IMPORT}query_previews", f"{PAGES}::test_changes_of_transforms_and_queries"),
+    ("changes", f"{IMPORT}reverse_etl_failed_records", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
+    ("changes", f"{IMPORT}custom_reports", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
+    ("changes", "from datetime", "system/test_bridges.py::test_dag_asks_a_user_to_authorize_a_connection"),
+    ("interface_introduction", "python", f"{PAGES}::test_introduction_of_the_interface"),
+    ("hook", "from airflow.sdk import DAG, task", f"{PAGES}::test_tasks_with_the_hook"),
+    ("hook", "from airflow_provider_datapipe.api.endpoints", f"{PAGES}::test_coroutines_with_the_hook"),
+    ("sensors", "python", "unit/airflow/test_start_from_trigger.py::test_dag_of_the_sensors_page_is_serializable"),
+    ("schedules", "python", "contract/test_schedules.py::test_dag_of_the_page_pauses_runs_and_restores"),
+    ("decorators", "python", "system/test_decorators.py::test_dag_of_the_decorators_page"),
+    ("assets", "python", f"{ASSETS}::test_producer_and_consumer_of_the_page_share_the_asset"),
+    ("notifications", "python", f"{ASSETS}::test_dag_of_the_notifications_page_notifies_the_chat"),
+    ("webhook", "python", "contract/test_webhook.py::test_examples_of_the_webhook_page"),
+    ("task_groups", "sh", f"{GROUP}::test_diagram_of_the_page_is_up_to_date"),
+    ("task_groups", "python", f"{GROUP}::test_published_transforms_are_rebuilt_in_reference_order"),
+    ("workspace", "sh", f"{PAGES}::test_commands_of_the_workspace_page"),
+    ("workspace", "python", f"{PAGES}::test_tasks_of_the_workspace_page_plan_and_apply"),
+    ("transforms_as_code", "sh", f"{TRANSFORMS}::test_commands_and_tasks_of_the_page"),
+    ("transforms_as_code", "python", f"{TRANSFORMS}::test_commands_and_tasks_of_the_page"),
+    ("examples", "sh", "unit/airflow/test_examples_docs.py::test_commands_of_the_page_run_the_shop"),
+    ("local", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
+    ("local", "sh", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
     (
-        "docs/changes.md",
-        f"{IMPORT}reverse_etl_failed_records",
-        f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports",
-    ),
-    ("docs/changes.md", f"{IMPORT}custom_reports", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
-    ("docs/changes.md", "from datetime", "system/test_bridges.py::test_dag_asks_a_user_to_authorize_a_connection"),
-    ("docs/interface_introduction.md", "python", f"{PAGES}::test_introduction_of_the_interface"),
-    ("docs/hook.md", "from airflow.sdk import DAG, task", f"{PAGES}::test_tasks_with_the_hook"),
-    ("docs/hook.md", "from airflow_provider_datapipe.api.endpoints", f"{PAGES}::test_coroutines_with_the_hook"),
-    (
-        "docs/sensors.md",
-        "python",
-        "unit/airflow/test_start_from_trigger.py::test_dag_of_the_sensors_page_is_serializable",
-    ),
-    ("docs/schedules.md", "python", "contract/test_schedules.py::test_dag_of_the_page_pauses_runs_and_restores"),
-    ("docs/decorators.md", "python", "system/test_decorators.py::test_dag_of_the_decorators_page"),
-    ("docs/assets.md", "python", f"{ASSETS}::test_producer_and_consumer_of_the_page_share_the_asset"),
-    ("docs/notifications.md", "python", f"{ASSETS}::test_dag_of_the_notifications_page_notifies_the_chat"),
-    ("docs/webhook.md", "python", "contract/test_webhook.py::test_examples_of_the_webhook_page"),
-    ("docs/task_groups.md", "sh", f"{GROUP}::test_diagram_of_the_page_is_up_to_date"),
-    ("docs/task_groups.md", "python", f"{GROUP}::test_published_transforms_are_rebuilt_in_reference_order"),
-    ("docs/workspace.md", "sh", f"{PAGES}::test_commands_of_the_workspace_page"),
-    ("docs/workspace.md", "python", f"{PAGES}::test_tasks_of_the_workspace_page_plan_and_apply"),
-    ("docs/transforms_as_code.md", "sh", f"{TRANSFORMS}::test_commands_and_tasks_of_the_page"),
-    ("docs/transforms_as_code.md", "python", f"{TRANSFORMS}::test_commands_and_tasks_of_the_page"),
-    ("docs/examples.md", "sh", "unit/airflow/test_examples_docs.py::test_commands_of_the_page_run_the_shop"),
-    ("docs/local.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
-    ("docs/local.md", "sh", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
-    (
-        "docs/local.md",
+        "local",
         "import hashlib, hmac, json",
         "contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_accepted",
     ),
-    ("docs/getting_started.md", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
+    ("getting_started", INSTALL_LOCAL, f"{PACKAGING}::test_provider_with_the_local_service"),
     (
-        "docs/getting_started.md",
+        "getting_started",
         "airflow standalone",
         "system/test_getting_started.py::test_getting_started_with_the_wheel_and_one_file",
     ),
-    ("docs/getting_started.md", "sh", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
-    ("docs/getting_started.md", "python", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
-    ("docs/testing.md", "sh", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
-    ("docs/testing.md", "python", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
-    ("docs/local_control.md", "python", "contract/datapipe_local/test_control_docs.py::test_the_examples_succeed"),
+    ("getting_started", "sh", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
+    ("getting_started", "python", f"{HERE}::test_getting_started_page_leads_to_the_rows"),
+    ("testing", "sh", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
+    ("testing", "python", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
+    ("local_control", "python", "contract/datapipe_local/test_control_docs.py::test_the_examples_succeed"),
 )
 EXPORT = "export AIRFLOW_CONN_"
 TO_BE_RUN = [block for block in blocks() if block.language in ("sh", "python")]
 
 
 def matches(block: Block, page: str, begin: str) -> bool:
-    return page == block.page and (begin == block.language or f"{block.first_line} ".startswith(f"{begin} "))
+    return block.page in (page, f"docs/{page}.md") and (
+        begin == block.language or f"{block.first_line} ".startswith(f"{begin} ")
+    )
 
 
 def find_test(block: Block) -> str | None:

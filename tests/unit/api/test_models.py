@@ -21,10 +21,10 @@ from airflow_provider_datapipe.api.models.common import (
     parse_timestamp,
 )
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
-from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncWithSettings
 from airflow_provider_datapipe.api.models.transforms import Reference
 from tests.support.examples import scaled
 from tests.unit.api.json_of_models import objects
+from tests.unit.changes.fake_service import build
 
 for _module in pkgutil.iter_modules(models.__path__, f"{models.__name__}."):
     importlib.import_module(_module.name)
@@ -127,18 +127,6 @@ def test_tag_of_a_reference_has_several_field_names(name: str) -> None:
 
 
 def test_representation_hides_settings() -> None:
-    sent = {
-        "id": "s",
-        "enabled": True,
-        "source_type": "Transform",
-        "source_id": "t",
-        "destination_connection_id": "c",
-        "destination_integration_id": "i",
-        "object_type_id": "o",
-        "created_at": RUN["started_at"],
-        "updated_at": RUN["started_at"],
-        "settings": {"token": "hunter2"},
-    }
-    sync = ReverseEtlSyncWithSettings.model_validate(sent)
+    sync = build("reverse_etl_sync", settings={"token": "hunter2"})
     assert sync.settings == {"token": "hunter2"}
     assert "hunter2" not in repr(sync)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from airflow_provider_datapipe.api import shared_rate_limit
 from airflow_provider_datapipe.api.async_client import AsyncClient
 from airflow_provider_datapipe.api.client import Client
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs
-from airflow_provider_datapipe.api.errors import DatapipeError, PermitTimeoutError
+from airflow_provider_datapipe.api.errors import PermitTimeoutError, RateLimitError
 from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.flows import run_blocking
@@ -31,6 +30,7 @@ from tests.support.scripted_server import Reply
 from tests.unit.runs.many_waits import many, references
 
 REQUEST = elt_stream_runs.get("y.s0")
+Send = Callable[[Settings, int], None]
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +49,21 @@ def settings_for(server: ManyRunsServer, rate: float, **more: Any) -> Settings:
     return Settings(server.url, "key", max_requests_per_second=rate, **more)
 
 
-async def send_many(settings: Settings, count: int) -> None:
-    async with AsyncClient(settings) as client:
-        await asyncio.gather(*(client.send(REQUEST) for _ in range(count)))
+def send_blocking(settings: Settings, count: int) -> None:
+    with Client(settings) as client:
+        for _ in range(count):
+            client.send(REQUEST)
+
+
+def send_concurrently(settings: Settings, count: int) -> None:
+    async def main() -> None:
+        async with AsyncClient(settings) as client:
+            await asyncio.gather(*(client.send(REQUEST) for _ in range(count)))
+
+    asyncio.run(main())
+
+
+BOTH_CLIENTS = pytest.mark.parametrize("send", [send_blocking, send_concurrently])
 
 
 def duration(asked: list[ReceivedRequest]) -> float:
@@ -60,14 +72,12 @@ def duration(asked: list[ReceivedRequest]) -> float:
 
 
 def test_blocking_requests_are_spaced(server: ManyRunsServer) -> None:
-    with Client(settings_for(server, 10)) as client:
-        for _ in range(6):
-            client.send(REQUEST)
+    send_blocking(settings_for(server, 10), 6)
     assert duration(server.runs.asked) >= 0.35
 
 
 def test_concurrent_requests_are_spaced_on_few_connections(server: ManyRunsServer) -> None:
-    asyncio.run(send_many(settings_for(server, 10), 6))
+    send_concurrently(settings_for(server, 10), 6)
     assert duration(server.runs.asked) >= 0.35
     # A request that waits for its permit uses no connection: otherwise there would be six. Usually, there is one.
     assert server.most_under_way <= 3
@@ -76,34 +86,23 @@ def test_concurrent_requests_are_spaced_on_few_connections(server: ManyRunsServe
 
 def test_both_clients_of_a_process_share_the_limit(server: ManyRunsServer) -> None:
     settings = settings_for(server, 10)
-    with Client(settings) as client:
-        for _ in range(3):
-            client.send(REQUEST)
-    asyncio.run(send_many(settings, 3))
+    send_blocking(settings, 3)
+    send_concurrently(settings, 3)
     assert duration(server.runs.asked) >= 0.35
 
 
-@pytest.mark.parametrize("blocking", [True, False])
-def test_the_wait_for_a_permit_is_not_part_of_the_timeout(server: ManyRunsServer, *, blocking: bool) -> None:
-    settings = settings_for(server, 2, timeout=0.3)
-    if blocking:
-        with Client(settings) as client:
-            assert [client.send(REQUEST).id for _ in range(3)] == ["y.s0"] * 3
-    else:
-        asyncio.run(send_many(settings, 3))
+@BOTH_CLIENTS
+def test_the_wait_for_a_permit_is_not_part_of_the_timeout(server: ManyRunsServer, send: Send) -> None:
+    send(settings_for(server, 2, timeout=0.3), 3)
     assert len(server.runs.asked) == 3
 
 
-@pytest.mark.parametrize("blocking", [True, False])
-def test_the_wait_for_a_permit_is_not_part_of_the_retry_budget(server: ManyRunsServer, *, blocking: bool) -> None:
+@BOTH_CLIENTS
+def test_the_wait_for_a_permit_is_not_part_of_the_retry_budget(server: ManyRunsServer, send: Send) -> None:
     settings = settings_for(server, 2, retry=RetryPolicy(budget=0.3, first_delay=0.01))
-    with Client(settings) as client:
-        client.send(REQUEST)
-        server.runs.fault = lambda path, now: Reply(503) if server.runs.count() == 2 else None
-        if blocking:
-            client.send(REQUEST)
-        else:
-            asyncio.run(send_many(settings, 1))
+    send(settings, 1)
+    server.runs.fault = lambda path, now: Reply(503) if server.runs.count() == 2 else None
+    send(settings, 1)
     assert len(server.runs.asked) == 3
 
 
@@ -123,13 +122,13 @@ def test_canceled_requests_use_up_no_permits(server: ManyRunsServer) -> None:
     assert len(server.runs.asked) == 2
 
 
-@pytest.mark.parametrize("blocking", [True, False])
-def test_a_429_halves_the_rate(server: ManyRunsServer, *, blocking: bool) -> None:
+@BOTH_CLIENTS
+def test_a_429_halves_the_rate(server: ManyRunsServer, send: Send) -> None:
     settings = settings_for(server, 20, retry=RetryPolicy(budget=0))
     server.runs.fault = lambda path, now: Reply(429) if server.runs.count() == 1 else None
-    with Client(settings) as client, suppress(DatapipeError):
-        client.send(REQUEST) if blocking else asyncio.run(send_many(settings, 1))
-    asyncio.run(send_many(settings, 4))
+    with pytest.raises(RateLimitError):
+        send(settings, 1)
+    send_concurrently(settings, 4)
     assert duration(server.runs.asked[1:]) >= 0.2
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_datapipe.api.settings import environment_proxy, is_proxy
+from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.api.settings import Settings, environment_proxy
 
 
 @pytest.mark.parametrize(
@@ -19,14 +20,17 @@ from airflow_provider_datapipe.api.settings import environment_proxy, is_proxy
         "http://[::1]:3128",
     ],
 )
-def test_address_of_a_proxy_is_accepted(address: str) -> None:
-    assert is_proxy(address)
+def test_address_of_a_proxy_is_accepted_and_not_shown(address: str) -> None:
+    settings = Settings("https://api.example.com", "key", proxy=address)
+    assert settings.proxy == address
+    assert "proxy" not in repr(settings)
 
 
 @pytest.mark.parametrize(
     "address",
     [
-        "socks5://proxy.example",
+        "proxy.example:3128",
+        "socks5://proxy.example:1080",
         "HTTPS//proxy.example",
         "http://",
         "http://proxy.example:65536",
@@ -40,7 +44,8 @@ def test_address_of_a_proxy_is_accepted(address: str) -> None:
     ],
 )
 def test_invalid_proxy_address_is_refused(address: str) -> None:
-    assert not is_proxy(address)
+    with pytest.raises(ConfigurationError, match="proxy must be a URL"):
+        Settings("https://api.example.com", "key", proxy=address)
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,16 @@ from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundEr
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun, ReverseEtlSyncWithSettings
+from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncWithSettings
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import Flow, run_blocking
 from tests.support import responses
-from tests.unit.runs.model_service import ModelService, page
+from tests.support.responses import LONG_AGO
+from tests.unit.runs.model_service import ELT_SYNC, ModelService, page, run_of, stream
 
 T = TypeVar("T")
 
-NOW = "2026-01-01T00:00:00Z"
-DATES = {"created_at": NOW, "updated_at": NOW}
 LOST = TransportError("lost", sent=True)
 UNSENT = TransportError("away", sent=False)
 BROKEN = ServerError("broken", status=502)
@@ -40,31 +39,13 @@ MODELS: dict[str, Any] = {
 }
 DEFAULTS: dict[str, dict[str, Any]] = {
     "elt_sync": {
+        **ELT_SYNC,
         "id": "x",
-        "account_id": "a",
-        "source_connection_id": "c",
-        "source_integration_id": "files",
-        "destination_connection_id": "w",
-        "destination_integration_id": "warehouse",
         "destination_schema_name": "raw",
-        "enabled": True,
-        "status": "RUNNING",
         "sync_interval": "0 3 * * *",
         "orchestration_workflow_id": None,
-        **DATES,
     },
-    "transform": {
-        "id": "x",
-        "name": "orders",
-        "folder_path": "",
-        "status": "published",
-        "materialization": "table",
-        "sql_template": "SELECT 1",
-        "parameters": [],
-        "cron_expression": "0 4 * * *",
-        "orchestration_workflow_id": None,
-        **DATES,
-    },
+    "transform": responses.transform("x", name="orders", cron_expression="0 4 * * *", orchestration_workflow_id=None),
     "reverse_etl_sync": {
         "id": "x",
         "enabled": True,
@@ -77,7 +58,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "orchestration_workflow_id": None,
         "operation": UPSERT,
         "settings": {"key": "secret"},
-        **DATES,
+        "created_at": LONG_AGO,
+        "updated_at": LONG_AGO,
     },
     "orchestration": {"id": "x", "name": "Nightly", "cron_schedule": "0 2 * * *"},
 }
@@ -85,15 +67,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 def build(kind: str, **more: Any) -> Any:
     return MODELS[kind].model_validate(DEFAULTS[kind] | more)
-
-
-def stream(stream_id: str, name: str, **more: Any) -> EltStream:
-    return EltStream.model_validate(responses.elt_stream(stream_id, name=name, **more))
-
-
-def reverse_etl_run(status: str) -> ReverseEtlSyncRun:
-    fields = {"id": "r", "reverse_etl_sync_id": "x", "started_at": NOW, "status": status}
-    return ReverseEtlSyncRun.model_validate(fields)
 
 
 def run(flow: Flow[T], **answers: list[Any]) -> tuple[T, ModelService]:
@@ -177,7 +150,7 @@ class Service:
             case "list":
                 assert name == "reverse_etl_sync_runs.list"
                 self.going -= 1
-                return page(reverse_etl_run("RUNNING" if self.going > 0 else "COMPLETED"))
+                return page(run_of("reverse_etl", status="RUNNING" if self.going > 0 else "COMPLETED"))
             case "set_sync_interval":
                 stream_id = request.path.split("/")[2]
                 self.streams[stream_id] = body["sync_interval"]

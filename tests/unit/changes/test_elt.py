@@ -16,8 +16,8 @@ from airflow_provider_datapipe.resources import elt_streams, elt_syncs
 from airflow_provider_datapipe.resources.base import Change
 from airflow_provider_datapipe.runs.models import RunTarget
 from airflow_provider_datapipe.runs.names import UnknownNameError
-from tests.unit.changes.fake_service import GONE, body_of, build, run, stream
-from tests.unit.runs.model_service import ModelService, page
+from tests.unit.changes.fake_service import GONE, body_of, build, run
+from tests.unit.runs.model_service import ModelService, page, stream
 
 
 def target(**given: str) -> Flow[RunTarget]:

@@ -26,19 +26,9 @@ from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
 from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState, TaskState
 from tests.support.tasks import Memory
-from tests.unit.changes.fake_service import (
-    ID,
-    INSERT,
-    NAME,
-    KilledError,
-    Service,
-    body_of,
-    build,
-    reverse_etl_run,
-    run,
-)
+from tests.unit.changes.fake_service import ID, INSERT, NAME, KilledError, Service, body_of, build, run
 from tests.unit.changes.test_creations import reverse_etl_sync as created
-from tests.unit.runs.model_service import page
+from tests.unit.runs.model_service import page, run_of
 
 
 def service_of(**more: Any) -> Service:
@@ -234,7 +224,7 @@ def test_update_waits_for_a_run_that_starts_meanwhile(monkeypatch: pytest.Monkey
     def next_run(request: Request[Any]) -> Any:
         if request.endpoint.name == "reverse_etl_sync_runs.list":
             service.going = 2
-            return page(reverse_etl_run(next(shown)))
+            return page(run_of("reverse_etl", status=next(shown)))
         if asked(service).count("update") == 4:
             service.going = 0
         return execute(request)

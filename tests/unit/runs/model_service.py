@@ -15,12 +15,25 @@ from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
-from tests.support.responses import LONG_AGO, elt_stream
+from tests.support import responses
+from tests.support.responses import LONG_AGO
 
 _RUNS: dict[str, tuple[type[Any], str, dict[str, str]]] = {
     "elt_stream": (EltStreamRun, "elt_stream_id", {"elt_sync_id": "y"}),
     "reverse_etl": (ReverseEtlSyncRun, "reverse_etl_sync_id", {}),
     "orchestration": (OrchestrationRun, "orchestration_id", {"due_at": LONG_AGO}),
+}
+#: Required fields of an ELT sync, without its ID.
+ELT_SYNC: dict[str, Any] = {
+    "account_id": "a",
+    "source_connection_id": "c",
+    "source_integration_id": "files",
+    "destination_connection_id": "w",
+    "destination_integration_id": "warehouse",
+    "enabled": True,
+    "status": "RUNNING",
+    "created_at": LONG_AGO,
+    "updated_at": LONG_AGO,
 }
 REQUESTED = RunRequested(status_url="/elt_stream_runs?elt_stream_id=s&starting_after=r0&limit=1&sort_direction=asc")
 
@@ -70,26 +83,17 @@ def stream_run(status: str | None, run_id: str = "r1", **fields: Any) -> EltStre
     return run
 
 
-def stream(stream_id: str = "s", name: str = "orders") -> EltStream:
-    return EltStream.model_validate(elt_stream(stream_id, name=name))
+def stream(stream_id: str = "s", name: str = "orders", **fields: Any) -> EltStream:
+    return EltStream.model_validate(responses.elt_stream(stream_id, name=name, **fields))
 
 
 def sync(sync_id: str = "y", **fields: Any) -> EltSync:
-    return EltSync.model_validate(
-        {
-            "id": sync_id,
-            "account_id": "a",
-            "source_connection_id": "c",
-            "source_integration_id": "files",
-            "destination_connection_id": "w",
-            "destination_integration_id": "warehouse",
-            "enabled": True,
-            "status": "RUNNING",
-            "created_at": LONG_AGO,
-            "updated_at": LONG_AGO,
-            **fields,
-        }
-    )
+    return EltSync.model_validate(ELT_SYNC | {"id": sync_id} | fields)
+
+
+def transform(**fields: Any) -> Transform:
+    known = {"name": "daily", "folder_path": "sales", "materialization_status": None}
+    return Transform.model_validate(responses.transform(**known | fields))
 
 
 def page(*runs: Any) -> Page[Any]:
@@ -126,18 +130,3 @@ class StoredState:
         self.step()
         self.kept.pop(key, None)
         self.step()
-
-
-def transform(**more: Any) -> Transform:
-    fields = {
-        "id": "t",
-        "name": "daily",
-        "folder_path": "sales",
-        "status": "published",
-        "materialization": "table",
-        "sql_template": "SELECT 1",
-        "parameters": [],
-        "created_at": "2026-01-01T00:00:00Z",
-        "updated_at": "2026-01-01T00:00:00Z",
-    }
-    return Transform.model_validate(fields | more)

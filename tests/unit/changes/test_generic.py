@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
-from airflow_provider_datapipe.api.errors import InvalidInputError, NotFoundError
+from airflow_provider_datapipe.api.errors import InvalidInputError
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources.requests import call
-from tests.unit.changes.fake_service import GONE, build, run
+from tests.unit.changes.fake_service import build, run
 from tests.unit.runs.model_service import ModelService
 
 
@@ -117,9 +117,3 @@ def test_results_contain_no_possible_secret() -> None:
     listed, _ = called("elt_syncs.list", elt_syncs__list=[Page(data=(secret,), has_more=False)])
     assert (shown["id"], listed["data"][0]["id"]) == ("x", "x")
     assert "hunter2" not in json.dumps([shown, listed])
-
-
-def test_empty_response_is_none_and_missing_resource_an_error() -> None:
-    assert called("elt_syncs.enable", {"sync_id": "y"}, elt_syncs__enable=[None])[0] is None
-    with pytest.raises(NotFoundError):
-        called("elt_syncs.enable", {"sync_id": "y"}, elt_syncs__enable=[GONE])

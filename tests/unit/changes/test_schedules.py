@@ -238,13 +238,11 @@ def test_own_schedule_of_an_attached_sync_is_never_active() -> None:
     ],
 )
 def test_other_changes_by_a_user_are_kept(kind: str, changes: dict[str, Any]) -> None:
-    service, owner = new(kind)
-    before = dict(service.resource)
-    owner.take_snapshot()
-    owner.pause()
+    service, owner = paused_by_owner(kind)
     service.resource |= changes
     owner.restore()
-    assert {name: service.resource[name] for name in before | changes} == before | changes
+    expected = DEFAULTS[kind] | changes
+    assert {name: service.resource[name] for name in expected} == expected
 
 
 def test_a_sync_deactivated_during_a_pause_stays_inactive() -> None:
@@ -428,10 +426,8 @@ def test_an_orchestration_assigned_during_a_pause_is_kept() -> None:
 def test_restore_without_a_deleted_orchestration(
     kind: str, more: dict[str, Any], if_changed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, owner = new(kind, more)
-    resource, streams = service.state
-    owner.take_snapshot()
-    owner.pause()
+    resource, streams = Service(kind, **more).state
+    service, owner = paused_by_owner(kind, more)
     gone = NotFoundError("no such orchestration", status=404)
     replace(service, monkeypatch, orchestration=gone, attach_orchestration=gone)
     execute = service.execute

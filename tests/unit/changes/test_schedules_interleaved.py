@@ -128,7 +128,6 @@ class Exploration:
                 if each.key not in found:
                     found.add(each.key)
                     todo.append(each)
-        self.seen = len(found)
 
     def _following(self, state: State) -> Iterator[State]:
         if not state.is_edited:
@@ -224,13 +223,14 @@ class Exploration:
                 assert self.service.paused == 0
             yield self._fields, ends
 
-    def check(self, state: State) -> None:
-        """Assert that the schedule is restored, or that a task has failed and a retry restores it."""
-        ends = [each.end or "" for each in state.owners]
-        if not self._is_restored(dict(state.fields), ends):
-            assert any(ends), state
-            for fields, then in self.retried(state):
-                assert self._is_restored(fields, then), (state, fields)
+    def check(self) -> None:
+        """Assert for each final state that the schedule is restored, or that a task has failed and a retry does it."""
+        for state in self.final_states():
+            ends = [each.end or "" for each in state.owners]
+            if not self._is_restored(dict(state.fields), ends):
+                assert any(ends), state
+                for fields, then in self.retried(state):
+                    assert self._is_restored(fields, then), (state, fields)
 
     def _is_restored(self, fields: Fields, ends: list[str]) -> bool:
         if self.edit is not None and self.if_changed == "fail" and "ScheduleChangedError" in ends:
@@ -298,15 +298,11 @@ CONTESTED: list[tuple[str, Fields, tuple[bool, bool]]] = [
 def test_two_owners_restore_the_original_schedule(kind: str, more: Fields, paused: tuple[bool, bool]) -> None:
     # No value of if_changed permits overwriting the value of another owner.
     for if_changed in IF_CHANGED if kind != "reverse_etl_sync" else ("restore",):
-        exploration = Exploration(kind, more, if_changed, paused=paused)
-        for state in exploration.final_states():
-            exploration.check(state)
+        Exploration(kind, more, if_changed, paused=paused).check()
 
 
 def test_two_owners_with_killed_tasks() -> None:
-    exploration = Exploration("elt_sync", STREAMS, "restore", kills=2)
-    for state in exploration.final_states():
-        exploration.check(state)
+    Exploration("elt_sync", STREAMS, "restore", kills=2).check()
 
 
 EDITS: list[tuple[str, Fields, str, Any]] = [
@@ -339,13 +335,9 @@ EDITS: list[tuple[str, Fields, str, Any]] = [
 def test_edit_of_a_user_is_kept_and_the_rest_restored(
     kind: str, more: Fields, field: str, value: Any, *, kills: int, if_changed: str
 ) -> None:
-    exploration = Exploration(kind, more, if_changed, paused=(False,), edit=(field, value), kills=kills)
-    for state in exploration.final_states():
-        exploration.check(state)
+    Exploration(kind, more, if_changed, paused=(False,), edit=(field, value), kills=kills).check()
 
 
 @pytest.mark.parametrize("if_changed", IF_CHANGED)
 def test_two_owners_and_an_edit_of_a_user(if_changed: str) -> None:
-    exploration = Exploration("elt_sync", STREAMS, if_changed, edit=("stream s1", EDITED))
-    for state in exploration.final_states():
-        exploration.check(state)
+    Exploration("elt_sync", STREAMS, if_changed, edit=("stream s1", EDITED)).check()

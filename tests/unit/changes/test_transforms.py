@@ -79,12 +79,8 @@ def test_updates_are_retryable_but_creations_are_not() -> None:
 
 def test_transform_must_match_name_and_folder_exactly() -> None:
     # The service filters by a part of the name and ignores case.
-    others = [
-        existing(name="daily_2"),
-        existing(name="Daily"),
-        existing(folder_path="sales/eu"),
-        existing(folder_path=""),
-    ]
+    names, folders = ("daily_2", "Daily"), ("sales/eu", "")
+    others = [existing(name=name) for name in names] + [existing(folder_path=folder) for folder in folders]
     service = ModelService(transforms__list=[page(*others)], transforms__create=[existing(status="draft")])
     assert deploy(service).note["action"] == "created"
 
@@ -145,7 +141,9 @@ def test_failed_build_sets_no_schedule() -> None:
     assert "transforms.update" not in service.asked
 
 
-NO_REFERENCES = AvailableReferences(data=())
+def bulk_service(*listed: Page[Any], **answers: list[Any]) -> ModelService:
+    references = [AvailableReferences(data=())]
+    return ModelService(transforms__available_references=references, transforms__list=list(listed), **answers)
 
 
 def bulk(service: ModelService, *names: str, **sql: str) -> Batch:
@@ -166,11 +164,7 @@ def created(*names: str) -> TransformBulkResults:
 
 @pytest.mark.parametrize("error", [LOST, BROKEN])
 def test_transforms_created_in_bulk_without_a_response_are_found(error: Exception) -> None:
-    service = ModelService(
-        transforms__available_references=[NO_REFERENCES],
-        transforms__list=[page(), drafts("a"), drafts("a", "b")],
-        transforms__create_bulk=[error],
-    )
+    service = bulk_service(page(), drafts("a"), drafts("a", "b"), transforms__create_bulk=[error])
     batch = bulk(service, "a", "b")
     assert service.asked.count("transforms.create_bulk") == 1
     assert {path: item["result"] for path, item in batch.note["items"].items()} == {"a": "created", "b": "created"}
@@ -178,22 +172,15 @@ def test_transforms_created_in_bulk_without_a_response_are_found(error: Exceptio
 
 @pytest.mark.parametrize("error", [LOST, UNSENT, AuthenticationError("no", status=401)])
 def test_incomplete_bulk_creation_is_left_to_the_retry(error: Exception) -> None:
-    service = ModelService(
-        transforms__available_references=[NO_REFERENCES],
-        transforms__list=[page(), drafts("a")],
-        transforms__create_bulk=[error],
-    )
+    service = bulk_service(page(), drafts("a"), transforms__create_bulk=[error])
     with pytest.raises(type(error)):
         bulk(service, "a", "b")
     assert service.asked.count("transforms.create_bulk") == 1
 
 
 def test_refused_transform_does_not_stop_the_others() -> None:
-    service = ModelService(
-        transforms__available_references=[NO_REFERENCES],
-        transforms__list=[page(existing(name="a", folder_path=""), existing(id="u", name="b", folder_path=""))],
-        transforms__update=[InvalidRequestError("no", status=400), existing(id="u", name="b", folder_path="")],
-    )
+    first, second = existing(name="a", folder_path=""), existing(id="u", name="b", folder_path="")
+    service = bulk_service(page(first, second), transforms__update=[InvalidRequestError("no", status=400), second])
     batch = bulk(service, a="SELECT 2", b="SELECT 3")
     assert {path: item["result"] for path, item in batch.note["items"].items()} == {"a": "failed", "b": "updated"}
     assert [target.name for target in batch.queued] == ["b"]
@@ -201,11 +188,7 @@ def test_refused_transform_does_not_stop_the_others() -> None:
 
 @pytest.mark.parametrize("reason", [WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT])
 def test_no_further_transform_starts_after_a_failed_wait(reason: WaitOutcomeReason) -> None:
-    service = ModelService(
-        transforms__available_references=[NO_REFERENCES],
-        transforms__list=[page()],
-        transforms__create_bulk=[created("a", "b", "c")],
-    )
+    service = bulk_service(page(), transforms__create_bulk=[created("a", "b", "c")])
     batch = bulk(service, a="SELECT 1", b="SELECT 1", c="FROM {{model.b}}")
     assert [target.name for target in batch.queued] == ["a", "b"]
     # The batch passes through the trigger.

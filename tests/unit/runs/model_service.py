@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
@@ -15,6 +15,10 @@ from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.models import RunRef, RunResult
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.results import build_run_result
+from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.support import responses
 from tests.support.responses import LONG_AGO
 
@@ -81,6 +85,12 @@ def run_of(kind: str, run_id: str = "r1", status: str | None = None, *, of: str 
 def stream_run(status: str | None, run_id: str = "r1", **fields: Any) -> EltStreamRun:
     run: EltStreamRun = run_of("elt_stream", run_id, status, **fields)
     return run
+
+
+def result_of(reference: RunRef, outcome: Outcome, **known: Any) -> RunResult:
+    """Return the result of a run; ``known`` replaces fields of a run without any."""
+    end = WaitOutcome(WaitOutcomeReason.RUN_OVER, reference, outcome)
+    return cast("RunResult", {**build_run_result(end), **known})
 
 
 def stream(stream_id: str = "s", name: str = "orders", **fields: Any) -> EltStream:

@@ -16,7 +16,7 @@ from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.batch_wait import BatchWait, wait_for_some
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.log_lines import progress as progress_module
-from airflow_provider_datapipe.runs.log_lines.labels import span, usual_duration
+from airflow_provider_datapipe.runs.log_lines.labels import span
 from airflow_provider_datapipe.runs.log_lines.progress import ProgressLines, ReportLine
 from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.polling.run_poller import RunPoller
@@ -101,11 +101,6 @@ def test_loss_of_contact_is_logged_after_three_minutes() -> None:
     watch.failed(TransportError("no answer", sent=True), START + 5)
     assert "no answer" not in progress.line(START + 100)
     assert "no answer from the service for 3 min" in progress.line(START + 180)
-
-
-def test_usual_duration_of_earlier_runs() -> None:
-    assert usual_duration([]) is None
-    assert usual_duration([100, 200, 900]) == "earlier runs took about 3 min"
 
 
 def test_interval_between_lines_grows() -> None:

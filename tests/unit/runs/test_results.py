@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,20 +27,18 @@ from airflow_provider_datapipe.runs.errors import (
     RunVanishedError,
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.models import RunRef, RunResult
+from airflow_provider_datapipe.runs.models import RunRef
 from airflow_provider_datapipe.runs.names import UnknownNameError
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of, outcome_of_materialization
 from airflow_provider_datapipe.runs.results import build_run_result, exception_for, explain
 from airflow_provider_datapipe.runs.task_state import NoTaskState
 from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
-from tests.unit.runs.model_service import ModelService, page, stream, stream_run, sync
+from tests.unit.runs.model_service import ModelService, page, result_of, stream, stream_run, sync
 
 
 def ended(outcome: Outcome, kind: str = "elt_stream", detail: str | None = None, **known: Any) -> WaitOutcome:
     reference = RunRef(kind, "s", "orders", run_id="r1")
-    result = cast(
-        "RunResult", {**build_run_result(WaitOutcome(WaitOutcomeReason.RUN_OVER, reference, outcome)), **known}
-    )
+    result = result_of(reference, outcome, **known)
     return WaitOutcome(WaitOutcomeReason.RUN_OVER, reference, outcome, result, detail)
 
 

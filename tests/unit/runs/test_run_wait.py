@@ -13,6 +13,7 @@ from airflow_provider_datapipe.runs.models import RunRef, RunResult, RunState
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.wait import RunWait, WaitOutcome, WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.runs.worker_wait import is_short, seconds_in_worker, sensor_intervals
+from tests.unit.runs.model_service import result_of
 
 BEGIN = 1_000.0
 RUN = RunRef("elt_stream", "s", "orders", run_id="r1")
@@ -32,22 +33,7 @@ def seen(outcome: Outcome = Outcome.RUNNING, *, reference: RunRef = RUN, **more:
 
 
 def result(outcome: Outcome = Outcome.RUNNING, started_at: str | None = None) -> RunResult:
-    return RunResult(
-        kind="elt_stream",
-        resource_id="s",
-        name="orders",
-        run_id="r1",
-        status="RUNNING",
-        outcome=outcome,
-        started_at=started_at,
-        finished_at=None,
-        duration=None,
-        rows_synced=7,
-        rows_failed=None,
-        rows_total=None,
-        attached=False,
-        error=None,
-    )
+    return result_of(RUN, outcome, started_at=started_at, rows_synced=7)
 
 
 ABSENT = seen(Outcome.SCHEDULED, result=None)
@@ -126,11 +112,6 @@ def test_a_run_that_is_usually_long_is_polled_rarely() -> None:
 
 
 # Outcomes.
-
-
-@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.PARTIAL, Outcome.FAILED, Outcome.CANCELED])
-def test_the_end_of_the_run_ends_the_wait(outcome: Outcome) -> None:
-    assert watch().seen(seen(outcome), BEGIN) == WaitOutcome(WaitOutcomeReason.RUN_OVER, RUN, outcome, result(outcome))
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,7 @@ def test_body_contains_exactly_the_given_arguments(name: str, data: st.DataObjec
     [
         OPERATION,
         OperationRequest(
-            mode=OperationName.UPSERT,
-            mappings=(MappingRequest(source_property_id="a", destination_property_id="b"),),
+            mode=OperationName.UPSERT, mappings=(MappingRequest(source_property_id="a", destination_property_id="b"),)
         ),
         {"mode": "upsert", "mappings": [MappingRequest(source_property_id="a", destination_property_id="b")]},
         Operation.model_validate(OPERATION),

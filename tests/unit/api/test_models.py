@@ -15,11 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from airflow_provider_datapipe.api import models
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
-from airflow_provider_datapipe.api.models.common import (
-    Answer,
-    format_timestamp,
-    parse_timestamp,
-)
+from airflow_provider_datapipe.api.models.common import Answer, format_timestamp, parse_timestamp
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
 from airflow_provider_datapipe.api.models.transforms import Reference
 from tests.support.examples import scaled

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs
 from airflow_provider_datapipe.api.errors import ProtocolError
-from airflow_provider_datapipe.api.settings import origin_of
 from airflow_provider_datapipe.api.status_url import status_request, status_url_after
 
 LISTING = elt_stream_runs.list_("s")
@@ -28,12 +27,7 @@ LISTING = elt_stream_runs.list_("s")
 def test_status_url_becomes_a_list_request(url: str, origin: str | None) -> None:
     request = status_request(url, LISTING)
     assert request.path == "/elt_stream_runs"
-    assert dict(request.query) == {
-        "elt_stream_id": "s",
-        "starting_after": "c=",
-        "limit": "1",
-        "sort_direction": "asc",
-    }
+    assert dict(request.query) == {"elt_stream_id": "s", "starting_after": "c=", "limit": "1", "sort_direction": "asc"}
     assert (request.origin, request.endpoint) == (origin, LISTING.endpoint)
 
 
@@ -68,10 +62,3 @@ def test_created_status_url_is_parsed_back(run_id: str | None) -> None:
 def test_arbitrary_text_is_parsed_or_refused(url: str) -> None:
     with contextlib.suppress(ProtocolError):
         assert status_request(url, LISTING).path == "/elt_stream_runs"
-
-
-@pytest.mark.parametrize(
-    "url", ["HTTPS://api.example.com:443/x", "https://API.example.com", "https://api.example.com:443"]
-)
-def test_spellings_of_one_origin_are_equal(url: str) -> None:
-    assert origin_of(url) == "https://api.example.com"

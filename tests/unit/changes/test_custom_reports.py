@@ -12,13 +12,7 @@ from airflow_provider_datapipe.api.errors import DatapipeError, InvalidInputErro
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportResults
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import run_blocking
-from airflow_provider_datapipe.resources.custom_reports import (
-    ReportsResult,
-    check_policy,
-    create,
-    error_of,
-    settle,
-)
+from airflow_provider_datapipe.resources.custom_reports import ReportsResult, check_policy, create, error_of, settle
 from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState
 from tests.support.tasks import Memory
 from tests.unit.changes.fake_service import BROKEN, GONE, LOST, body_of

@@ -136,10 +136,7 @@ def test_an_update_reports_whether_it_changed_anything(
 def test_settings_are_compared_as_json(shown: Any, wanted: Any, *, is_sent: bool) -> None:
     before, after = (sync(config=config, destination_schema_name="raw") for config in (shown, wanted))
     result, service = run(
-        created(elt_settings=wanted),
-        elt_syncs__list=[page(before)],
-        elt_syncs__get=[before],
-        elt_syncs__update=[after],
+        created(elt_settings=wanted), elt_syncs__list=[page(before)], elt_syncs__get=[before], elt_syncs__update=[after]
     )
     assert result["changed"] == ("elt_syncs.update" in service.asked) == is_sent
 

@@ -220,13 +220,6 @@ def test_error_lists_some_transforms_and_counts_the_rest() -> None:
     assert str(error).endswith("and 2 more")
 
 
-def test_batch_of_an_earlier_version_is_read() -> None:
-    earlier = Batch("transform", note={"action": "created"}).as_dict()
-    assert Batch.from_dict(earlier).note == {"action": "created"}
-    del earlier["note"]
-    assert Batch.from_dict(earlier).note == {}
-
-
 def test_orphans_are_deleted_after_the_transforms_that_read_them() -> None:
     sql = {
         "a": "SELECT 1",

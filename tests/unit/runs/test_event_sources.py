@@ -431,9 +431,7 @@ def test_events_interrupted_by_an_error_are_reported_later() -> None:
     assert sorted(event["run_id"] for event in reported) == ["r0", "r1"]
 
 
-def test_an_unreadable_stream_holds_back_no_event_of_another(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_unreadable_stream_holds_back_no_event_of_another(caplog: pytest.LogCaptureFixture) -> None:
     service = Service("elt_stream", ["a", "b"])
     source = SyncEventSource("y")
     cursor = cursor_after(service, source)

@@ -31,7 +31,6 @@ from tests.support.simulated_waits import (
     measure,
     poll_ages,
     quantile,
-    recorded,
     results,
     table,
 )
@@ -208,10 +207,6 @@ def test_table_in_the_docs_is_up_to_date() -> None:
 def test_simulation_uses_the_price_of_the_code() -> None:
     assert pytest.approx(poll_interval._FULL_PRICE - poll_interval._BLUR) == FULL_PRICE_AFTER
     assert PRICE == poll_interval._PRICE
-
-
-def test_number_of_recorded_runs() -> None:
-    assert len(recorded()) == 160
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -134,12 +134,6 @@ def test_an_empty_optional_body_is_omitted() -> None:
     assert sent(transforms.publish("t")) == {}
 
 
-@pytest.mark.parametrize(("given_value", "query"), [(True, "true"), ("false", "false"), (None, None)])
-def test_tables_are_dropped_only_on_request(given_value: Any, query: str | None) -> None:
-    request = elt_syncs.delete("y", remove_data_references=given_value)
-    assert dict(request.query).get("removeDataReferences") == query
-
-
 def test_values_at_the_limits_are_sent() -> None:
     for uri in ("https://a.example", "https://localhost:8443/x", "http://localhost:8080", BRIDGE["redirect_uri"]):
         assert sent(connection_bridges.create(**BRIDGE | {"redirect_uri": uri}))["redirect_uri"] == uri

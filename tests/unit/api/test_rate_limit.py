@@ -188,19 +188,14 @@ def test_a_request_that_may_not_wait_is_not_sent(folder: Path, monkeypatch: pyte
 
 
 def test_connections_have_separate_limits(folder: Path) -> None:
-    others = [
-        SETTINGS,
-        Settings("http://127.0.0.1:1", "key", max_requests_per_second=10, connection="the Airflow connection `y`"),
-        Settings("http://127.0.0.1:2", "key", max_requests_per_second=10, connection="the Airflow connection `x`"),
-    ]
-    assert len({shared_rate_limit(settings) for settings in others}) == 3
+    others = [replace(SETTINGS, connection="the Airflow connection `y`"), replace(SETTINGS, base_url="http://[::1]:1")]
+    assert len({shared_rate_limit(settings) for settings in [SETTINGS, *others]}) == 3
     assert shared_rate_limit(Settings("http://127.0.0.1:1", "key")) is None
 
 
 def test_a_changed_rate_applies_to_the_next_request(folder: Path) -> None:
     limit = shared_rate_limit(SETTINGS)
-    faster = Settings("http://127.0.0.1:1", "k", max_requests_per_second=1_000, connection=SETTINGS.connection)
-    assert shared_rate_limit(faster) is limit
+    assert shared_rate_limit(replace(SETTINGS, max_requests_per_second=1_000)) is limit
     assert limit is not None
     assert max(limit.reserve(REQUEST) for _ in range(50)) < 0.2
 

@@ -38,10 +38,10 @@ from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskSt
 from airflow_provider_datapipe.runs.wait import WaitOutcomeReason, WaitPolicy
 from airflow_provider_datapipe.runs.worker_wait import seconds_in_worker
 from tests.support.examples import scaled
-from tests.unit.runs.model_service import StoredState, listed, page, run_of
+from tests.unit.runs.model_service import ModelService, StoredState, listed, page, run_of
 
 TARGET = RunTarget("s", "orders")
-POLICY = StartPolicy(lost_response_timeout=120, search_interval=5)
+POLICY = StartPolicy(lost_response_timeout=120, search_interval=5, missing_grace=60)
 BOTH_KINDS = pytest.mark.parametrize("kind", ["elt_stream", "orchestration"])
 LOST = TransportError("no answer", sent=True)
 ERRORS: dict[str, DatapipeError] = {
@@ -197,7 +197,7 @@ def occupied(duration: float = 1000) -> Service:
 
 
 def begin(
-    service: Service,
+    service: Service | ModelService,
     state: StoredState | None = None,
     policy: StartPolicy = POLICY,
     *,

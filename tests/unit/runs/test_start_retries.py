@@ -26,16 +26,15 @@ from airflow_provider_datapipe.runs.batch import Batch, start_queued
 from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, IfRunning, RunSkipped
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.models import RunRef, RunState, RunTarget
+from airflow_provider_datapipe.runs.models import RunRef, RunTarget
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.start import StartPolicy, resumable_first, start
+from airflow_provider_datapipe.runs.start import StartPolicy, resumable_first
 from airflow_provider_datapipe.runs.task_state import AirflowTaskState, StartRecord, task_state_key
 from tests.support.many_runs import stamp
 from tests.support.responses import LONG_AGO
 from tests.unit.runs.model_service import REQUESTED, Answer, ModelService, StoredState, page, run_of, stream_run
+from tests.unit.runs.test_start import POLICY, TARGET, begin
 
-TARGET = RunTarget("s", "orders")
-POLICY = StartPolicy(lost_response_timeout=120, search_interval=5, missing_grace=60)
 MISSING = NotFoundError("no such run", status=404)
 REFUSED = ConflictError("running", status=409, active_run_id="r9")
 UNNAMED = ConflictError("running", status=409)
@@ -44,18 +43,6 @@ REJECTED = AuthenticationError("bad key", status=401)
 RUNNING = "ELT stream orders is running already (run r9)"
 GET, LIST, REQUEST = "elt_stream_runs.get", "elt_stream_runs.list", "elt_streams.request_run"
 BEGIN = 1_000_000.0
-
-
-def begin(
-    service: ModelService,
-    state: StoredState | None = None,
-    policy: StartPolicy = POLICY,
-    *,
-    kind: str = "elt_stream",
-    target: RunTarget = TARGET,
-) -> RunState:
-    task_state = AirflowTaskState(state or StoredState(), 0)
-    return run_blocking(start(KINDS[kind], target, task_state, policy, service.clock), service.send, service.sleep)
 
 
 def started(

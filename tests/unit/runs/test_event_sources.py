@@ -160,14 +160,24 @@ def poll(
             failure = error
 
 
-def cursor_after(service: Service, source: EventSource, polls: int = 3) -> dict[str, Any]:
-    """Return the cursor of a watcher that has seen the current state."""
-    cursor: dict[str, Any] | None = None
-    for _ in range(polls):
-        ((_, cursor),) = poll(service, source, Subscription(cursor))
-    assert cursor is not None
-    service.asked.clear()
-    return cursor
+class Watcher:
+    """
+    Watcher that has seen the current state.
+
+    :param polls: number of polls so far.
+    """
+
+    def __init__(self, service: Service, source: EventSource, polls: int = 3) -> None:
+        self.service, self.source = service, source
+        self.cursor: dict[str, Any] | None = None
+        for _ in range(polls):
+            self.poll()
+        service.asked.clear()
+
+    def poll(self) -> list[str]:
+        """Run one poll. Return the IDs of the reported runs."""
+        ((events, self.cursor),) = poll(self.service, self.source, Subscription(self.cursor))
+        return [event["run_id"] for event in events]
 
 
 class Watching(RuleBasedStateMachine):
@@ -374,73 +384,60 @@ def test_runs_with_equal_times_are_matched_by_their_ends() -> None:
 @pytest.mark.parametrize("formats", [("v2.", "v2.", "v2."), ("v2.", "v3.", "v3."), ("v2.", "", "")])
 def test_new_id_format_with_a_lagging_list_repeats_no_event(formats: tuple[str, str, str]) -> None:
     service = Service("elt_stream", ["a"], runs=[Run(number, "a", number, number + 0.5, "OK") for number in range(3)])
-    source = StreamEventSource("a")
-    cursor, reported = cursor_after(service, source, 1), []
+    watcher = Watcher(service, StreamEventSource("a"), 1)
     for prefix, stale in zip(formats, ("r2", None, None), strict=True):
         service.prefix, service.stale = prefix, {stale: "absent"} if stale else {}
-        ((events, cursor),) = poll(service, source, Subscription(cursor))
-        reported += events
-    assert reported == []
+        assert watcher.poll() == []
     service.runs.append(Run(3, "a", 3, 3.5, "OK"))
-    ((events, _),) = poll(service, source, Subscription(cursor))
-    assert [event["run_id"] for event in events] == [f"{formats[-1]}r3"]
+    assert watcher.poll() == [f"{formats[-1]}r3"]
 
 
 def test_a_sync_costs_one_request_while_nothing_changes() -> None:
     service = Service("elt_stream", ["a", "b", "c"], runs=[Run(number, "abc"[number], number) for number in range(3)])
-    source = SyncEventSource("y")
-    cursor = cursor_after(service, source)
+    watcher = Watcher(service, SyncEventSource("y"))
     for _ in range(10):
-        ((reported, cursor),) = poll(service, source, Subscription(cursor))
-        assert reported == []
+        assert watcher.poll() == []
     assert service.asked == {"elt_syncs.status": 10}
     service.runs[1].ended, service.runs[1].status = 100.0, "COMPLETED"
-    ((reported, cursor),) = poll(service, source, Subscription(cursor))
-    assert [event["run_id"] for event in reported] == ["r1"]
+    assert watcher.poll() == ["r1"]
     assert service.asked["elt_stream_runs.list"] == 1
 
 
 @pytest.mark.parametrize(("stale", "polls"), [("going", 3), ("absent", 1)])
 def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, polls: int) -> None:
     service = Service("elt_stream", ["a", "b"], runs=[Run(0, "a", 1.0)])
-    source = SyncEventSource("y")
-    cursor = cursor_after(service, source)
+    watcher = Watcher(service, SyncEventSource("y"))
     service.runs[0].ended, service.runs[0].status = 100.0, "COMPLETED"
     service.stale = {"r0": stale}
-    reported: list[dict[str, Any]] = []
+    reported: list[str] = []
     for _ in range(polls):
-        ((reported, cursor),) = poll(service, source, Subscription(cursor))
+        reported = watcher.poll()
         # The watcher polls a known active run directly if the list omits it. This response lags, too.
         assert reported == [] or stale == "absent"
     service.stale = {}
-    ((later, _),) = poll(service, source, Subscription(cursor))
-    assert [event["run_id"] for event in reported + later] == ["r0"]
+    assert reported + watcher.poll() == ["r0"]
 
 
 def test_events_interrupted_by_an_error_are_reported_later() -> None:
     service = Service("elt_stream", ["a", "b"])
-    source = SyncEventSource("y")
-    cursor = cursor_after(service, source)
+    watcher = Watcher(service, SyncEventSource("y"))
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
     for _ in range(3):
         # The second list fails, after the status and the first list.
         service.fails_at, service.status = 2, 503
         with pytest.raises(ServerError):
-            poll(service, source, Subscription(cursor))
-    ((reported, _),) = poll(service, source, Subscription(cursor))
-    assert sorted(event["run_id"] for event in reported) == ["r0", "r1"]
+            watcher.poll()
+    assert sorted(watcher.poll()) == ["r0", "r1"]
 
 
 def test_an_unreadable_stream_holds_back_no_event_of_another(caplog: pytest.LogCaptureFixture) -> None:
     service = Service("elt_stream", ["a", "b"])
-    source = SyncEventSource("y")
-    cursor = cursor_after(service, source)
+    watcher = Watcher(service, SyncEventSource("y"))
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
     reported = []
     for fails_at in (2, 2, -1, -1):
         service.fails_at = fails_at
-        ((events, cursor),) = poll(service, source, Subscription(cursor))
-        reported.append([event["run_id"] for event in events])
+        reported.append(watcher.poll())
     assert reported[0] == ["r0"]
     assert [run_id for ids in reported[1:] for run_id in ids] == ["r1"]
     assert caplog.text.count("ELT stream b cannot be read") == 1
@@ -450,7 +447,7 @@ def test_an_unreadable_stream_does_not_stop_a_new_watcher() -> None:
     runs = [Run(0, "b", -9000), Run(1, "b", 1.0, 2.0, "COMPLETED"), Run(2, "a", 1.0, 2.0, "COMPLETED")]
     service = Service("elt_stream", ["a", "b"], now=100, runs=runs)
     source = SyncEventSource("y")
-    stored = [cursor_after(service, source), None]
+    stored = [Watcher(service, source).cursor, None]
     service.broken = {"b"}
     service.runs.append(Run(3, "a", 90.0, 95.0, "COMPLETED"))
     polled = poll(service, source, *(Subscription(cursor) for cursor in stored))
@@ -464,11 +461,10 @@ def test_an_unreadable_stream_does_not_stop_a_new_watcher() -> None:
 
 def test_an_added_stream_is_reported_from_its_first_run() -> None:
     service = Service("elt_stream", ["a"])
-    source = SyncEventSource("y")
-    cursor = cursor_after(service, source, 1)
+    watcher = Watcher(service, SyncEventSource("y"), 1)
     service.resources.append("b")
     service.runs.append(Run(0, "b", 1.0, 2.0, "COMPLETED"))
-    ((reported, _),) = poll(service, source, Subscription(cursor))
+    ((reported, _),) = poll(service, watcher.source, Subscription(watcher.cursor))
     assert [(event["run_id"], event["name"], event["sync_id"]) for event in reported] == [("r0", "b", "y")]
 
 
@@ -494,7 +490,7 @@ def test_a_stream_of_another_sync_is_logged_once(caplog: pytest.LogCaptureFixtur
 def test_watchers_of_one_resource_share_its_list() -> None:
     service = Service("orchestration", ["a", "b"])
     every, one = EVENT_SOURCES["all_orchestrations"]("all"), EVENT_SOURCES["orchestration"]("b")
-    cursors_of = [cursor_after(service, source) for source in (every, one)]
+    cursors_of = [Watcher(service, source).cursor for source in (every, one)]
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 3.0, 4.0, "FAILED")]
     (of_all, _), (none, _) = poll(service, every, Subscription(cursors_of[0]), Subscription())
     ((of_b, _),) = poll(service, one, Subscription(cursors_of[1]))
@@ -506,11 +502,10 @@ def test_watchers_of_one_resource_share_its_list() -> None:
 
 def test_a_rare_orchestration_costs_one_request_per_poll() -> None:
     service = Service("orchestration", ["a", "b"], runs=[Run(0, "a", 1.0, 2.0, "COMPLETED")])
-    source = EVENT_SOURCES["orchestration"]("a")
-    cursor = cursor_after(service, source)
+    watcher = Watcher(service, EVENT_SOURCES["orchestration"]("a"))
     service.runs += [Run(number, "b", number * 600.0, number * 600.0 + 1, "COMPLETED") for number in range(1, 500)]
     service.now = 300_000
-    poll(service, source, Subscription(cursor))
+    watcher.poll()
     assert service.asked == {"orchestration_runs.list": 1}
 
 
@@ -518,11 +513,9 @@ def test_a_rare_orchestration_costs_one_request_per_poll() -> None:
 def test_first_poll_finds_an_active_run_before_many_others(kind: str, key: str) -> None:
     service = Service("orchestration", ["a", "b"], now=10_900, runs=[Run(0, "a", 1.0)])
     service.runs += [Run(number, "b", number * 60.0, number * 60.0 + 1, "COMPLETED") for number in range(1, 180)]
-    source = EVENT_SOURCES[kind](key)
-    cursor = cursor_after(service, source, 1)
+    watcher = Watcher(service, EVENT_SOURCES[kind](key), 1)
     service.now, service.runs[0].ended, service.runs[0].status = 11_000, 10_950.0, "COMPLETED"
-    ((reported, _),) = poll(service, source, Subscription(cursor))
-    assert [event["run_id"] for event in reported] == ["r0"]
+    assert watcher.poll() == ["r0"]
 
 
 def one_poll(

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException
 from airflow.providers.common.sql.operators.sql import (
     SQLCheckOperator,
     SQLThresholdCheckOperator,
@@ -173,10 +173,3 @@ def test_a_threshold_is_a_number_or_sql() -> None:
     for value in wrong:
         with pytest.raises(ValueError, match="least must be"):
             bound("least", value)
-
-
-def test_failed_check_without_retries() -> None:
-    task = DatapipeCheckOperator(task_id="t", sql_template=SQL, retry_on_failure="False")
-    result, error = task._evaluate(results({"sql_template": [0]}))
-    assert result == {"passed": False, "query_execution_id": "sql_template", "row": {"c0": 0}}
-    assert isinstance(error, AirflowFailException)

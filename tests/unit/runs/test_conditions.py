@@ -220,14 +220,6 @@ def test_last_run_condition_finds_the_last_ended_run(runs: list[PastRun], last: 
     assert (run_of(check) if check.is_met else None) == last
 
 
-def test_failed_last_run_fails_the_task() -> None:
-    condition = LastRunCondition(kind="elt_stream", stream_id="s")
-    check = poll(condition, HistoryService({"s": [PastRun("b", 3, 4, "FAILED")]}))
-    result, error = condition.task_result(Check.from_dict(check.as_dict()))
-    assert result["run_id"] == "b"
-    assert isinstance(error, RunFailedError)
-
-
 def names(service: HistoryService, since: int = 0) -> list[str]:
     return [request.endpoint.name for request in service.asked[since:]]
 

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -102,31 +102,42 @@ class Scene:
     async def wait_for_all(self, policy: WaitPolicy = OFTEN) -> list[Any]:
         return await asyncio.gather(*self.tasks(policy), return_exceptions=True)
 
-    def disturb(
-        self,
-        disturb: Callable[[list[asyncio.Task[Batch]]], Any] | None = None,
-        *,
-        after: int = 60,
-        policy: WaitPolicy = OFTEN,
-    ) -> list[Any]:
-        """Wait for all runs, call ``disturb``, and end the runs. Return the batches or the errors of the waits."""
+    async def start(self, policy: WaitPolicy = OFTEN, *, after: int = 60) -> list[asyncio.Task[Batch]]:
+        """Start a wait for each run. Return the waits after a number of requests."""
+        waits = self.tasks(policy)
+        await until(lambda: self.runs.count() > after)
+        return waits
 
-        async def main() -> Any:
-            waits = self.tasks(policy)
-            await until(lambda: self.runs.count() > after)
-            if disturb is not None:
-                await disturb(waits)
-            self.end_all()
-            return await asyncio.gather(*waits, return_exceptions=True)
+    async def finish(self, waits: Sequence[asyncio.Task[Any]]) -> list[Any]:
+        """End all runs. Return the results or the errors of the waits."""
+        self.end_all()
+        return await asyncio.gather(*waits, return_exceptions=True)
 
-        results: list[Any] = run(main())
-        return results
+
+@asynccontextmanager
+async def scene_of(**fields: Any) -> AsyncIterator[Scene]:
+    """Yield a scene. Limit the time of the test, and assert that no task, poller or socket remains."""
+    with Scene(**fields) as scene:
+        async with asyncio.timeout(TIME_LIMIT):
+            before = sockets()
+            yield scene
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert not shared_run_poller.objects.get(asyncio.get_running_loop())
+            await until(lambda: sockets() <= before)
 
 
 async def until(holds: Callable[[], Any]) -> None:
     async with asyncio.timeout(TIME_LIMIT):
         while not holds():  # noqa: ASYNC110 - the condition depends on another thread
             await asyncio.sleep(0.01)
+
+
+async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait for their end."""
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(each.cancelled() for each in tasks)
 
 
 def sockets() -> int:
@@ -137,24 +148,6 @@ def sockets() -> int:
     return found
 
 
-@asynccontextmanager
-async def assert_nothing_left() -> AsyncIterator[None]:
-    """Assert that no task, poller or socket remains."""
-    before = sockets()
-    yield
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert not shared_run_poller.objects.get(asyncio.get_running_loop())
-    await until(lambda: sockets() <= before)
-
-
-def run(main: Any) -> Any:
-    async def bounded() -> Any:
-        async with asyncio.timeout(TIME_LIMIT), assert_nothing_left():
-            return await main
-
-    return asyncio.run(bounded())
-
-
 def outcomes(batches: Iterable[Batch]) -> set[Outcome]:
     return {end.outcome for batch in batches for end in batch.ended}
 
@@ -163,17 +156,13 @@ def outcomes(batches: Iterable[Batch]) -> set[Outcome]:
 
 
 @pytest.mark.slow
-def test_many_waits_share_requests_and_connections() -> None:
-    with Scene(reverse_etl=10, streams=50, orchestrations=120, latency=0.02, settings={"max_connections": 4}) as scene:
+async def test_many_waits_share_requests_and_connections() -> None:
+    counts = {"reverse_etl": 10, "streams": 50, "orchestrations": 120}
+    async with scene_of(latency=0.02, settings={"max_connections": 4}, **counts) as scene:
         runs = scene.runs
-
-        async def main() -> list[Batch]:
-            waits = [*scene.tasks(), *scene.tasks(), *scene.tasks()]
-            await until(lambda: runs.count("/elt_syncs/y/status") >= 10)
-            scene.end_all()
-            return await asyncio.gather(*waits)
-
-        assert outcomes(run(main())) == SUCCEEDED
+        waits = [*scene.tasks(), *scene.tasks(), *scene.tasks()]
+        await until(lambda: runs.count("/elt_syncs/y/status") >= 10)
+        assert outcomes(await scene.finish(waits)) == SUCCEEDED
     assert scene.server.most_under_way <= 4
     assert len(scene.server.peers) <= 4
     assert scene.reads == 1
@@ -184,7 +173,7 @@ def test_many_waits_share_requests_and_connections() -> None:
     assert runs.count("/orchestration_runs?") >= 2
 
 
-def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
+async def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
     turn, woken = 0, Counter[int]()
 
     async def count() -> None:
@@ -193,7 +182,7 @@ def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
             turn += 1
             await asyncio.sleep(0)
 
-    with Scene(orchestrations=200) as scene:
+    async with scene_of(orchestrations=200) as scene:
 
         async def wait(reference: RunRef) -> Batch:
             batch = Batch(reference.kind, waiting=[reference])
@@ -204,87 +193,69 @@ def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
                 await until(lambda: woken.total() == 200)
             return batch
 
-        async def main() -> list[Batch]:
-            counting = asyncio.create_task(count())
-            waits = [asyncio.create_task(wait(each)) for each in scene.references]
-            await until(lambda: scene.runs.count("/orchestration_runs?") >= 2)
-            scene.end_all()
-            try:
-                return await asyncio.gather(*waits)
-            finally:
-                counting.cancel()
-                await asyncio.gather(counting, return_exceptions=True)
-
-        assert outcomes(run(main())) == SUCCEEDED
+        counting = asyncio.create_task(count())
+        waits = [asyncio.create_task(wait(each)) for each in scene.references]
+        await until(lambda: scene.runs.count("/orchestration_runs?") >= 2)
+        assert outcomes(await scene.finish(waits)) == SUCCEEDED
+        await cancel([counting])
     assert max(woken.values()) <= run_poller._GROUP_SIZE
 
 
-def test_wait_ends_if_a_blocked_target_can_start() -> None:
-    with Scene(reverse_etl=3) as scene:
-
-        async def main() -> None:
-            queued = [RunTarget("a", "a"), RunTarget("b", "b")]
-            blocked = [WaitingForOtherRun(reverse_etl("r1"), RunTarget("c", "c"))]
-            batch = Batch("reverse_etl", queued, [reverse_etl("r0"), reverse_etl("r2")], blocked, at_a_time=3)
-            waiting = asyncio.create_task(waiting_in_trigger(scene.read, batch, OFTEN))
-            await until(lambda: scene.runs.count("/reverse_etl_sync_runs/r1") >= 2)
-            scene.runs.reverse_etl["r1"].ends_at = time.time()
-            await waiting
-            # The target that was blocked is queued first.
-            assert [each.name for each in batch.queued] == ["c", "a", "b"]
-            assert {each.run_id for each in batch.waiting} == {"r0", "r2"}
-            assert not batch.blocked
-            # A batch that can start a run ends the wait at once.
-            await waiting_in_trigger(scene.read, batch, OFTEN)
-
-        run(main())
+async def test_wait_ends_if_a_blocked_target_can_start() -> None:
+    async with scene_of(reverse_etl=3) as scene:
+        queued = [RunTarget("a", "a"), RunTarget("b", "b")]
+        blocked = [WaitingForOtherRun(reverse_etl("r1"), RunTarget("c", "c"))]
+        batch = Batch("reverse_etl", queued, [reverse_etl("r0"), reverse_etl("r2")], blocked, at_a_time=3)
+        waiting = asyncio.create_task(waiting_in_trigger(scene.read, batch, OFTEN))
+        await until(lambda: scene.runs.count("/reverse_etl_sync_runs/r1") >= 2)
+        scene.runs.reverse_etl["r1"].ends_at = time.time()
+        await waiting
+        # The target that was blocked is queued first.
+        assert [each.name for each in batch.queued] == ["c", "a", "b"]
+        assert {each.run_id for each in batch.waiting} == {"r0", "r2"}
+        assert not batch.blocked
+        # A batch that can start a run ends the wait at once.
+        await waiting_in_trigger(scene.read, batch, OFTEN)
 
 
 @pytest.mark.parametrize("counts", [{"streams": 4}, {"reverse_etl": 4}], ids=["shared", "direct"])
-def test_batch_with_several_overdue_runs_ends_alone(counts: dict[str, Any]) -> None:
+async def test_batch_with_several_overdue_runs_ends_alone(counts: dict[str, Any]) -> None:
     """The first timeout ends the other waits of its batch, but no wait of another batch."""
-    with Scene(**counts) as scene:
-
-        async def main() -> None:
-            first, second, third, fourth = scene.references
-            blocked = [WaitingForOtherRun(each, RunTarget(each.name, each.name)) for each in (second, third)]
-            batch = Batch(first.kind, [], [first], blocked)
-            policy = replace(OFTEN, deadline=time.time() + 0.3)
-            late = asyncio.create_task(waiting_in_trigger(scene.read, batch, policy))
-            await asyncio.sleep(0)
-            other = asyncio.create_task(scene.wait(fourth, policy))
-            await late
-            assert {end.reference.name: end.reason for end in batch.ended} == {
-                first.name: WaitOutcomeReason.TIMEOUT,
-                second.name: WaitOutcomeReason.NOT_STARTED,
-                third.name: WaitOutcomeReason.NOT_STARTED,
-            }
-            assert [end.reason for end in (await other).ended] == [WaitOutcomeReason.TIMEOUT]
-
-        run(main())
+    async with scene_of(**counts) as scene:
+        first, second, third, fourth = scene.references
+        blocked = [WaitingForOtherRun(each, RunTarget(each.name, each.name)) for each in (second, third)]
+        batch = Batch(first.kind, [], [first], blocked)
+        policy = replace(OFTEN, deadline=time.time() + 0.3)
+        late = asyncio.create_task(waiting_in_trigger(scene.read, batch, policy))
+        await asyncio.sleep(0)
+        other = asyncio.create_task(scene.wait(fourth, policy))
+        await late
+        assert {end.reference.name: end.reason for end in batch.ended} == {
+            first.name: WaitOutcomeReason.TIMEOUT,
+            second.name: WaitOutcomeReason.NOT_STARTED,
+            third.name: WaitOutcomeReason.NOT_STARTED,
+        }
+        assert [end.reason for end in (await other).ended] == [WaitOutcomeReason.TIMEOUT]
 
 
 # The connection changes.
 
 
-def test_new_api_key_is_used() -> None:
-    with Scene(reverse_etl=20, streams=20) as scene:
-        runs = scene.runs
-
-        async def rotate(waits: list[asyncio.Task[Batch]]) -> None:
-            runs.keys = {"second-key"}
-            refused = len(runs.asked)
-            await until(lambda: len(runs.asked) > refused + 1)
-            assert not any(wait.done() for wait in waits)
-            scene.settings = replace(scene.settings, api_key="second-key")
-            rotated = len(runs.asked)
-            await until(lambda: any(each.headers.get("x-api-key") == "second-key" for each in runs.asked[rotated:]))
-
-        assert outcomes(scene.disturb(rotate)) == SUCCEEDED
+async def test_new_api_key_is_used() -> None:
+    async with scene_of(reverse_etl=20, streams=20) as scene:
+        runs, waits = scene.runs, await scene.start()
+        runs.keys = {"second-key"}
+        refused = len(runs.asked)
+        await until(lambda: len(runs.asked) > refused + 1)
+        assert not any(wait.done() for wait in waits)
+        scene.settings = replace(scene.settings, api_key="second-key")
+        rotated = len(runs.asked)
+        await until(lambda: any(each.headers.get("x-api-key") == "second-key" for each in runs.asked[rotated:]))
+        assert outcomes(await scene.finish(waits)) == SUCCEEDED
 
 
 @pytest.mark.slow
-def test_a_trigger_notices_a_deleted_or_changed_connection(
+async def test_a_trigger_notices_a_deleted_or_changed_connection(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def connect(key: str) -> None:
@@ -297,8 +268,10 @@ def test_a_trigger_notices_a_deleted_or_changed_connection(
         (event,) = [event async for event in trigger.run()]
         return event.payload
 
-    async def main() -> list[Any]:
+    caplog.set_level(logging.WARNING)
+    async with scene_of(reverse_etl=3) as scene:
         runs = scene.runs
+        connect("old")
         waits = [asyncio.create_task(event_of(each)) for each in scene.references]
         await until(lambda: runs.count() > 10)
         monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
@@ -307,107 +280,81 @@ def test_a_trigger_notices_a_deleted_or_changed_connection(
         connect("new")
         before = len(runs.asked)
         await until(lambda: any(each.headers.get("x-api-key") == "new" for each in runs.asked[before:]))
-        scene.end_all()
-        return await asyncio.gather(*waits)
-
-    with Scene(reverse_etl=3) as scene, caplog.at_level(logging.WARNING):
-        connect("old")
-        events = run(main())
+        events = await scene.finish(waits)
         assert [event["status"] for event in events] == ["success"] * 3
         assert outcomes(Batch.from_dict(event["batch"]) for event in events) == SUCCEEDED
     assert "old" not in caplog.text
 
 
 @pytest.mark.slow
-def test_an_unusable_change_of_the_connection_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    with Scene(reverse_etl=5) as scene:
-
-        async def change(_: object) -> None:
-            scene.settings = replace(scene.settings, ca_bundle="/nowhere/authority.pem")
-            scene.runs.fault = lambda path, now: Reply(503)
-            await until(lambda: "authority.pem" in caplog.text)
-            scene.runs.fault = lambda path, now: None
-
-        assert outcomes(scene.disturb(change, after=10)) == SUCCEEDED
+async def test_an_unusable_change_of_the_connection_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    async with scene_of(reverse_etl=5) as scene:
+        waits = await scene.start(after=10)
+        scene.settings = replace(scene.settings, ca_bundle="/nowhere/authority.pem")
+        scene.runs.fault = lambda path, now: Reply(503)
+        await until(lambda: "authority.pem" in caplog.text)
+        scene.runs.fault = lambda path, now: None
+        assert outcomes(await scene.finish(waits)) == SUCCEEDED
 
 
-def test_an_unreadable_connection_is_an_error_for_each_wait() -> None:
-    with Scene(reverse_etl=3) as scene:
+async def test_an_unreadable_connection_is_an_error_for_each_wait() -> None:
+    async with scene_of(reverse_etl=3) as scene:
         scene.error = ConfigurationError("there is no key")
-
-        assert [str(error) for error in run(scene.wait_for_all())] == ["there is no key"] * 3
+        assert [str(error) for error in await scene.wait_for_all()] == ["there is no key"] * 3
 
 
 # Canceled waits.
 
 
-def test_canceled_waits_leave_no_state_and_others_continue() -> None:
-    with Scene(reverse_etl=20, streams=20, orchestrations=20) as scene:
+async def test_canceled_waits_leave_no_state_and_others_continue() -> None:
+    async with scene_of(reverse_etl=20, streams=20, orchestrations=20) as scene:
         kept = {reference.run_id for reference in scene.references[1::2]}
-
-        async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
-            poller = shared_run_poller.objects[asyncio.get_running_loop()][CONN_ID]
-            schedule = poller._schedule
-            await until(lambda: len(poller._waits) == 60)
-            for wait in waits[::2]:
-                wait.cancel()
-            await asyncio.gather(*waits[::2], return_exceptions=True)
-            assert all(wait.cancelled() for wait in waits[::2])
-            assert (poller.users, len(poller._waits), len(schedule)) == (30, 30, 30)
-            # Their requests come to an end.
-            await until(
-                lambda: (
-                    len(schedule._scheduled) == 30
-                    and {watch.reference.run_id for each in schedule._sources.values() for watch in each.run_waits}
-                    <= kept
-                )
+        waits = await scene.start()
+        poller = shared_run_poller.objects[asyncio.get_running_loop()][CONN_ID]
+        schedule = poller._schedule
+        await until(lambda: len(poller._waits) == 60)
+        await cancel(waits[::2])
+        assert (poller.users, len(poller._waits), len(schedule)) == (30, 30, 30)
+        # Their requests come to an end.
+        await until(
+            lambda: (
+                len(schedule._scheduled) == 30
+                and {watch.reference.run_id for each in schedule._sources.values() for watch in each.run_waits} <= kept
             )
-
-        assert outcomes(scene.disturb(cancel)[1::2]) == SUCCEEDED
+        )
+        assert outcomes(await scene.finish(waits[1::2])) == SUCCEEDED
 
 
 @pytest.mark.slow
-def test_waits_canceled_during_hanging_requests_leave_no_state() -> None:
-    with Scene(reverse_etl=100, streams=100) as scene:
+async def test_waits_canceled_during_hanging_requests_leave_no_state() -> None:
+    async with scene_of(reverse_etl=100, streams=100) as scene:
         scene.server.hangs = ("/",)
-
-        async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
-            assert all(wait.cancelled() for wait in waits)
-
-        scene.disturb(cancel, after=15)
+        await cancel(await scene.start(after=15))
 
 
-def test_wait_that_joins_as_the_last_one_leaves_has_a_poller() -> None:
-    with Scene(reverse_etl=40) as scene:
-
-        async def main() -> None:
-            for each in scene.references:
-                leaving = asyncio.create_task(scene.wait(each))
-                await until(partial(scene.runs.count, f"/reverse_etl_sync_runs/{each.run_id}"))
-                leaving.cancel()
-                await asyncio.sleep(0)
-                coming = asyncio.create_task(scene.wait(each))
-                scene.runs.reverse_etl[str(each.run_id)].ends_at = time.time()
-                assert outcomes([await coming]) == SUCCEEDED
-                assert leaving.cancelled()
-
-        run(main())
+async def test_wait_that_joins_as_the_last_one_leaves_has_a_poller() -> None:
+    async with scene_of(reverse_etl=40) as scene:
+        for each in scene.references:
+            leaving = asyncio.create_task(scene.wait(each))
+            await until(partial(scene.runs.count, f"/reverse_etl_sync_runs/{each.run_id}"))
+            leaving.cancel()
+            await asyncio.sleep(0)
+            coming = asyncio.create_task(scene.wait(each))
+            scene.runs.reverse_etl[str(each.run_id)].ends_at = time.time()
+            assert outcomes([await coming]) == SUCCEEDED
+            assert leaving.cancelled()
 
 
-def test_two_cancellations_still_close_the_connections(caplog: pytest.LogCaptureFixture) -> None:
-    with Scene(reverse_etl=1) as scene:
-
-        async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
-            # The second cancellation interrupts the closing of the connections.
-            while not waits[0].done():
-                waits[0].cancel()
-                await asyncio.sleep(0)
-            await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
-
-        scene.disturb(cancel, after=3)
+async def test_two_cancellations_still_close_the_connections(caplog: pytest.LogCaptureFixture) -> None:
+    async with scene_of(reverse_etl=1) as scene:
+        waits = await scene.start(after=3)
+        # The second cancellation interrupts the closing of the connections.
+        while not waits[0].done():
+            waits[0].cancel()
+            await asyncio.sleep(0)
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
+        # Connections that were not closed are reported when they are deleted.
+        waits.clear()
         gc.collect()
     assert "Unclosed" not in caplog.text
 
@@ -441,50 +388,48 @@ def test_concurrent_and_consecutive_event_loops() -> None:
 
 
 @pytest.mark.slow
-def test_waits_continue_after_a_blocked_event_loop() -> None:
-    with Scene(reverse_etl=20, streams=20) as scene:
-
-        async def block(_: object) -> None:
-            time.sleep(2)  # noqa: ASYNC251 - blocks the loop like a faulty trigger
-
-        assert outcomes(scene.disturb(block)) == SUCCEEDED
+async def test_waits_continue_after_a_blocked_event_loop() -> None:
+    async with scene_of(reverse_etl=20, streams=20) as scene:
+        waits = await scene.start()
+        time.sleep(2)  # noqa: ASYNC251 - blocks the loop like a faulty trigger
+        assert outcomes(await scene.finish(waits)) == SUCCEEDED
 
 
 # Failures.
 
 
 @pytest.mark.parametrize("hangs", [True, False])
-def test_a_deadline_holds_during_a_hanging_request_or_a_pause(monkeypatch: pytest.MonkeyPatch, *, hangs: bool) -> None:
+async def test_a_deadline_holds_during_a_hanging_request_or_a_pause(
+    monkeypatch: pytest.MonkeyPatch, *, hangs: bool
+) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.wait._GRACE", 0.2)
     monkeypatch.setattr("airflow_provider_datapipe.runs.polling.poll_schedule._SWEEP", 0.2)
-    with Scene(reverse_etl=3, streams=3) as scene:
+    async with scene_of(reverse_etl=3, streams=3) as scene:
         if hangs:
             scene.server.hangs = ("/",)
         else:
             scene.runs.fault = lambda path, now: Reply(429, {}, {"retry-after": "3600"})
-        batches = run(scene.wait_for_all(replace(OFTEN, deadline=time.time() + 0.5)))
+        batches = await scene.wait_for_all(replace(OFTEN, deadline=time.time() + 0.5))
         assert {end.reason for batch in batches for end in batch.ended} == {WaitOutcomeReason.TIMEOUT}
 
 
 @pytest.mark.parametrize("where", ["answered", "failed", "next", "overdue"])
-def test_a_defect_ends_all_waits_with_an_error_that_is_logged(
+async def test_a_defect_ends_all_waits_with_an_error_that_is_logged(
     where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Scene(reverse_etl=10, streams=10) as scene:
-
-        async def break_down(waits: list[asyncio.Task[Batch]]) -> None:
-            with monkeypatch.context() as patched:
-                patched.setattr(PollSchedule, where, Mock(side_effect=LookupError("a defect")))
-                if where == "failed":
-                    scene.runs.fault = lambda path, now: Reply(500)
-                await asyncio.wait(waits)
-
-        assert [str(error) for error in scene.disturb(break_down, after=30)] == ["a defect"] * 20
+    async with scene_of(reverse_etl=10, streams=10) as scene:
+        waits = await scene.start(after=30)
+        with monkeypatch.context() as patched:
+            patched.setattr(PollSchedule, where, Mock(side_effect=LookupError("a defect")))
+            if where == "failed":
+                scene.runs.fault = lambda path, now: Reply(500)
+            await asyncio.wait(waits)
+        assert [str(error) for error in await scene.finish(waits)] == ["a defect"] * 20
     # The log contains the traceback.
     assert any(record.exc_info for record in caplog.records if record.name == run_poller.__name__)
 
 
-def test_an_unreadable_response_concerns_its_own_wait_only(
+async def test_an_unreadable_response_concerns_its_own_wait_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     read = KINDS["reverse_etl"].read
@@ -495,8 +440,8 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
         return read(reference, answer)
 
     monkeypatch.setattr(KINDS["reverse_etl"], "read", broken)
-    with Scene(reverse_etl=3, streams=3) as scene:
-        batches = scene.disturb(after=30, policy=replace(OFTEN, contact_limit=0.5))
+    async with scene_of(reverse_etl=3, streams=3) as scene:
+        batches = await scene.finish(await scene.start(replace(OFTEN, contact_limit=0.5), after=30))
     ends = {end.reference.run_id: end for batch in batches for end in batch.ended}
     assert ends.pop("r1").reason is WaitOutcomeReason.LOST_CONTACT
     assert [end.outcome for end in ends.values()] == [Outcome.SUCCEEDED] * 5
@@ -504,85 +449,62 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
 
 
 @pytest.mark.parametrize("run_id", ["", ".", ".."])
-def test_a_run_id_that_cannot_be_polled_ends_its_own_wait_only(run_id: str) -> None:
+async def test_a_run_id_that_cannot_be_polled_ends_its_own_wait_only(run_id: str) -> None:
     going = {"id": run_id, "elt_sync_id": "x", "elt_stream_id": "s", "started_at": LONG_AGO, "status": "RUNNING"}
     url = "/elt_stream_runs?elt_stream_id=s&limit=1&sort_direction=asc"
-    with Scene(reverse_etl=3) as scene:
+    async with scene_of(reverse_etl=3) as scene:
         scene.runs.fault = lambda path, _: Reply(body={"data": [going], "hasMore": False}) if path == url else None
-        late = replace(OFTEN, contact_limit=0.5)
-
-        async def main() -> list[Any]:
-            others = scene.tasks()
-            listed = await scene.wait(RunRef("elt_stream", "s", "s", status_url=url), late)
-            # The bulk status of orchestrations does not show this run.
-            with pytest.raises(InvalidInputError):
-                await scene.wait(orchestration(run_id))
-            scene.end_all()
-            return [listed, *await asyncio.gather(*others)]
-
-        listed, *others = run(main())
-    assert [end.reason for end in listed.ended] == [WaitOutcomeReason.LOST_CONTACT]
-    assert outcomes(others) == SUCCEEDED
+        others = scene.tasks()
+        reference = RunRef("elt_stream", "s", "s", status_url=url)
+        listed = await scene.wait(reference, replace(OFTEN, contact_limit=0.5))
+        assert [end.reason for end in listed.ended] == [WaitOutcomeReason.LOST_CONTACT]
+        # The bulk status of orchestrations does not show this run.
+        with pytest.raises(InvalidInputError):
+            await scene.wait(orchestration(run_id))
+        assert outcomes(await scene.finish(others)) == SUCCEEDED
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["index", "find", "fingerprint", "read"])
-def test_defect_in_the_bulk_status_ends_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_defect_in_the_bulk_status_ends_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SyncStatus, where, Mock(side_effect=OverflowError("date value out of range")))
-    with Scene(streams=3) as scene:
-        assert outcomes(scene.disturb(after=10)) == SUCCEEDED
+    async with scene_of(streams=3) as scene:
+        assert outcomes(await scene.finish(await scene.start(after=10))) == SUCCEEDED
 
 
-def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Scene(reverse_etl=3) as scene:
-
-        async def main() -> None:
-            waiting = asyncio.create_task(scene.wait(reverse_etl("r0")))
-            await until(lambda: scene.runs.count() > 2)
-            poller = shared_run_poller.objects[asyncio.get_running_loop()][CONN_ID]
-            # Another wait is reading the connection when the defect occurs.
-            await poller._clients._opening.acquire()
-            reading = asyncio.create_task(scene.wait(reverse_etl("r1")))
-            await asyncio.sleep(0)
-            with monkeypatch.context() as patched:
-                patched.setattr(RunPoller, "_step", AsyncMock(side_effect=LookupError("a defect")))
-                poller._wake.set()
-                with pytest.raises(LookupError):
-                    await waiting
-            scene.end_all()
-            # A later wait gets a working poller.
-            assert outcomes([await scene.wait(reverse_etl("r2"))]) == SUCCEEDED
-            poller._clients._opening.release()
+async def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene_of(reverse_etl=3) as scene:
+        waiting = asyncio.create_task(scene.wait(reverse_etl("r0")))
+        await until(lambda: scene.runs.count() > 2)
+        poller = shared_run_poller.objects[asyncio.get_running_loop()][CONN_ID]
+        # Another wait is reading the connection when the defect occurs.
+        await poller._clients._opening.acquire()
+        reading = asyncio.create_task(scene.wait(reverse_etl("r1")))
+        await asyncio.sleep(0)
+        with monkeypatch.context() as patched:
+            patched.setattr(RunPoller, "_step", AsyncMock(side_effect=LookupError("a defect")))
+            poller._wake.set()
             with pytest.raises(LookupError):
-                await reading
-
-        run(main())
+                await waiting
+        scene.end_all()
+        # A later wait gets a working poller.
+        assert outcomes([await scene.wait(reverse_etl("r2"))]) == SUCCEEDED
+        poller._clients._opening.release()
+        with pytest.raises(LookupError):
+            await reading
 
 
 # Single requests.
 
 
-def ask(scene: Scene, main: Callable[[RunPoller], Coroutine[Any, Any, Any]]) -> Any:
-    async def joined() -> Any:
-        async with shared_run_poller(CONN_ID, scene.read) as poller:
-            return await main(poller)
-
-    return run(joined())
-
-
 @pytest.mark.parametrize("status", [200, 404])
-def test_equal_concurrent_requests_are_sent_once(status: int) -> None:
-    with Scene(latency=0.1) as scene:
-        scene.runs.fault = lambda path, now: Reply(
-            status, {"count": 3, "error_code": "not_found", "message": "no sync"}
-        )
-
-        async def main(poller: RunPoller) -> list[Any]:
-            other = reverse_etl_failed_records.count("other")
-            at_once = await asyncio.gather(*map(poller.send, [COUNT] * 20 + [other]), return_exceptions=True)
-            return [*at_once, *await asyncio.gather(poller.send(COUNT), return_exceptions=True)]
-
-        answers = ask(scene, main)
+async def test_equal_concurrent_requests_are_sent_once(status: int) -> None:
+    body = {"count": 3, "error_code": "not_found", "message": "no sync"}
+    other = reverse_etl_failed_records.count("other")
+    async with scene_of(latency=0.1) as scene, shared_run_poller(CONN_ID, scene.read) as poller:
+        scene.runs.fault = lambda path, now: Reply(status, body)
+        answers = await asyncio.gather(*map(poller.send, [COUNT] * 20 + [other]), return_exceptions=True)
+        answers += await asyncio.gather(poller.send(COUNT), return_exceptions=True)
     if status == 200:
         assert [answer.count for answer in answers] == [3] * 22
     else:
@@ -590,44 +512,30 @@ def test_equal_concurrent_requests_are_sent_once(status: int) -> None:
     assert scene.runs.count() == 3
 
 
-def test_canceled_request_does_not_cancel_an_equal_one() -> None:
-    with Scene(latency=0.3) as scene:
+async def test_canceled_request_does_not_cancel_an_equal_one() -> None:
+    async with scene_of(latency=0.3) as scene, shared_run_poller(CONN_ID, scene.read) as poller:
         scene.runs.fault = lambda path, now: Reply(200, {"count": 3})
-
-        async def main(poller: RunPoller) -> Any:
-            leaving, staying = (asyncio.create_task(poller.send(COUNT)) for _ in range(2))
-            await until(lambda: scene.server.peers)
-            leaving.cancel()
-            return await staying
-
-        assert ask(scene, main).count == 3
+        leaving, staying = (asyncio.create_task(poller.send(COUNT)) for _ in range(2))
+        await until(lambda: scene.server.peers)
+        leaving.cancel()
+        assert (await staying).count == 3
     assert scene.runs.count() == 1
 
 
-def test_canceled_requests_leave_no_task_or_socket() -> None:
-    with Scene() as scene:
+async def test_canceled_requests_leave_no_task_or_socket() -> None:
+    async with scene_of() as scene, shared_run_poller(CONN_ID, scene.read) as poller:
         scene.server.hangs = ("/reverse_etl_failed_records",)
-
-        async def main(poller: RunPoller) -> None:
-            asking = [asyncio.create_task(poller.send(COUNT)) for _ in range(3)]
-            await until(scene.runs.count)
-            for each in asking:
-                each.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
-
-        ask(scene, main)
+        asking = [asyncio.create_task(poller.send(COUNT)) for _ in range(3)]
+        await until(scene.runs.count)
+        await cancel(asking)
 
 
-def test_requests_wait_for_the_end_of_retry_after() -> None:
-    with Scene() as scene:
-        slow = Reply(429, {"error_code": "rate", "message": "slowly"}, {"Retry-After": "1"})
+async def test_requests_wait_for_the_end_of_retry_after() -> None:
+    slow = Reply(429, {"error_code": "rate", "message": "slowly"}, {"Retry-After": "1"})
+    async with scene_of() as scene, shared_run_poller(CONN_ID, scene.read) as poller:
         scene.runs.fault = lambda path, now: slow if scene.runs.count() == 1 else Reply(200, {"count": 3})
-
-        async def main(poller: RunPoller) -> Any:
-            with pytest.raises(RateLimitError):
-                await poller.send(COUNT)
-            return await poller.send(reverse_etl_failed_records.count("other"))
-
-        assert ask(scene, main).count == 3
+        with pytest.raises(RateLimitError):
+            await poller.send(COUNT)
+        assert (await poller.send(reverse_etl_failed_records.count("other"))).count == 3
     first, second = (asked.at for asked in scene.runs.asked)
     assert second >= first + 1

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -106,19 +107,16 @@ def test_the_wait_for_a_permit_is_not_part_of_the_retry_budget(server: ManyRunsS
     assert len(server.runs.asked) == 3
 
 
-def test_canceled_requests_use_up_no_permits(server: ManyRunsServer) -> None:
-    async def main() -> float:
-        async with AsyncClient(settings_for(server, 4)) as client:
-            waiting = [asyncio.create_task(client.send(REQUEST)) for _ in range(10)]
-            await waiting[0]
-            for each in waiting:
-                each.cancel()
-            began = time.monotonic()
-            await client.send(REQUEST)
-            return time.monotonic() - began
-
-    # At most the permit of the first one in the queue.
-    assert asyncio.run(main()) < 0.7
+async def test_canceled_requests_use_up_no_permits(server: ManyRunsServer) -> None:
+    async with AsyncClient(settings_for(server, 4)) as client:
+        waiting = [asyncio.create_task(client.send(REQUEST)) for _ in range(10)]
+        await waiting[0]
+        for each in waiting:
+            each.cancel()
+        began = time.monotonic()
+        await client.send(REQUEST)
+        # At most the permit of the first one in the queue.
+        assert time.monotonic() - began < 0.7
     assert len(server.runs.asked) == 2
 
 
@@ -141,23 +139,14 @@ def test_a_request_that_may_not_wait_is_not_sent(server: ManyRunsServer) -> None
     assert len(server.runs.asked) == 1
 
 
-def wait_for_all(server: ManyRunsServer, settings: Settings, policy: WaitPolicy) -> list[Batch]:
+async def wait_for_all(server: ManyRunsServer, settings: Settings, policy: WaitPolicy) -> list[Batch]:
     """Wait in a shared poller, as the triggers of a triggerer do."""
-
-    async def read() -> Settings:
-        return settings
-
-    async def main() -> list[Batch]:
-        poller = RunPoller(read)
-        batches = [Batch(each.kind, waiting=[each]) for each in references(server.runs)]
-        try:
-            async with asyncio.timeout(30):
-                await asyncio.gather(*(poller.wait(batch, policy) for batch in batches))
-        finally:
-            await poller.close()
-        return batches
-
-    return asyncio.run(main())
+    poller = RunPoller(AsyncMock(return_value=settings))
+    batches = [Batch(each.kind, waiting=[each]) for each in references(server.runs)]
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(poller.wait(batch, policy) for batch in batches))
+    await poller.close()
+    return batches
 
 
 def end_all(runs: ManyRuns) -> None:
@@ -165,21 +154,23 @@ def end_all(runs: ManyRuns) -> None:
         run.ends_at = time.time()
 
 
-def test_waits_end_under_a_limit_with_all_outcomes(server: ManyRunsServer) -> None:
+async def test_waits_end_under_a_limit_with_all_outcomes(server: ManyRunsServer) -> None:
     end_all(server.runs)
-    batches = wait_for_all(server, settings_for(server, 20), WaitPolicy(poll_interval=0.1))
+    batches = await wait_for_all(server, settings_for(server, 20), WaitPolicy(poll_interval=0.1))
     assert {end.outcome for batch in batches for end in batch.ended} == {Outcome.SUCCEEDED}
     # Ten waits for reverse ETL, each with its own request, after the burst.
     assert duration(server.runs.asked) >= 0.3
 
 
-def test_deadline_holds_while_polls_wait_for_permits(server: ManyRunsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_deadline_holds_while_polls_wait_for_permits(
+    server: ManyRunsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.wait._GRACE", 0.2)
     monkeypatch.setattr("airflow_provider_datapipe.runs.polling.poll_schedule._SWEEP", 0.2)
     began = time.time()
     # Without the deadline, the first polls of all runs would take 110 s.
     policy = WaitPolicy(poll_interval=0.1, deadline=began + 0.5)
-    batches = wait_for_all(server, settings_for(server, 0.1), policy)
+    batches = await wait_for_all(server, settings_for(server, 0.1), policy)
     assert {end.reason for batch in batches for end in batch.ended} == {WaitOutcomeReason.TIMEOUT}
     assert time.time() - began < 60
     assert len(server.runs.asked) == 1

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 from itertools import pairwise
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -118,12 +119,9 @@ def test_interval_between_lines_grows() -> None:
 def test_log_lines_of_a_blocking_wait_cause_no_requests() -> None:
     def poll(_: Any) -> Any:
         rows = (service.now - 1_000_000) * 10
-        done = rows > 6_000
-        return stream_run(
-            "COMPLETED" if done else "RUNNING",
-            rows_synced=rows,
-            **({"finished_at": "2026-01-01T01:00:00Z"} if done else {}),
-        )
+        if rows <= 6_000:
+            return stream_run("RUNNING", rows_synced=rows)
+        return stream_run("COMPLETED", rows_synced=rows, finished_at="2026-01-01T01:00:00Z")
 
     asked: list[int] = []
     reported: list[str] = []
@@ -141,32 +139,24 @@ RUN = {"id": "run-orders", "elt_sync_id": "y", "elt_stream_id": "orders", "start
 TASK = contextvars.ContextVar("TASK", default="none")
 
 
-def test_a_wait_in_the_triggerer_logs_in_the_context_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wait_in_the_triggerer_logs_in_the_context_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "_SHORTEST_GAP", 0.01)
     reported: list[tuple[str, str]] = []
-
-    async def settings() -> Settings:
-        return Settings(server.url, "key")
 
     async def wait(poller: RunPoller, name: str) -> None:
         TASK.set(name)
         await poller.wait(waiting(), WaitPolicy(poll_interval=0.3), lambda _, line: reported.append((TASK.get(), line)))
 
-    async def both() -> None:
-        poller = RunPoller(settings)
-        try:
-            await asyncio.gather(wait(poller, "one"), wait(poller, "two"))
-            before = len(reported)
-            # A leaked timer would log again.
-            await asyncio.sleep(0.1)
-            assert len(reported) == before
-        finally:
-            await poller.close()
-
-    script = [*[Reply(body=RUN | {"status": "RUNNING", "rows_synced": 3})] * 3]
+    active = Reply(body=RUN | {"status": "RUNNING", "rows_synced": 3})
     done = Reply(body=RUN | {"status": "COMPLETED", "finished_at": "2026-01-01T00:00:09.000Z"})
-    with ScriptedServer([*script, done]) as server:
-        asyncio.run(both())
+    with ScriptedServer([active, active, active, done]) as server:
+        poller = RunPoller(AsyncMock(return_value=Settings(server.url, "key")))
+        await asyncio.gather(wait(poller, "one"), wait(poller, "two"))
+        before = len(reported)
+        # A leaked timer would log again.
+        await asyncio.sleep(0.1)
+        assert len(reported) == before
+        await poller.close()
         assert len(server.seen) == 4
     assert {name for name, _ in reported} == {"one", "two"}
     assert any("3 rows so far" in line for _, line in reported)

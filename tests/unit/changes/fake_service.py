@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, ServerError, TransportError
@@ -100,6 +101,8 @@ class Service:
         self.asked: list[str] = []
         self.requests: list[Request[Any]] = []
         self.fail_at, self.failure = fail_at, failure
+        #: Functions that are called before the execution of a request, by endpoint.
+        self.before: dict[str, Callable[[Request[Any]], None]] = {}
         self.shows_schedule = True
         #: Number of polls until the run has ended.
         self.going = 0
@@ -144,6 +147,7 @@ class Service:
 
     def execute(self, request: Request[Any]) -> Any:
         name, body, resource = request.endpoint.name, body_of(request), self.resource
+        self.before.get(name, lambda _: None)(request)
         match name.partition(".")[2]:
             case "list" if name == "elt_streams.list":
                 return page(*(self._stream(each) for each in self.streams))

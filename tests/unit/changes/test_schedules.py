@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from croniter import croniter
 
-from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, TransportError
+from airflow_provider_datapipe.api.errors import NotFoundError, TransportError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources import schedules
@@ -24,7 +24,7 @@ from airflow_provider_datapipe.resources.schedules import (
 )
 from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState, TaskState
 from tests.support.tasks import Memory
-from tests.unit.changes.fake_service import DEFAULTS, INSERT, KilledError, Service, body_of
+from tests.unit.changes.fake_service import DEFAULTS, GONE, INSERT, REFUSED, KilledError, Service, body_of
 
 OURS, THEIRS = "11 4 29 2 *", "12 5 29 2 *"
 ATTACHED = {"orchestration_workflow_id": "o"}
@@ -312,27 +312,15 @@ def test_restore_ignores_deleted_and_new_streams() -> None:
     assert warnings == ["sync_interval of stream s1 is not restored, because the stream was deleted."]
 
 
-def test_a_deleted_resource_needs_no_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse_as_gone(_: Request[Any]) -> None:
+    raise GONE
+
+
+def test_a_deleted_resource_needs_no_restore() -> None:
     service, owner = paused_by_owner("transform")
-    replace(service, monkeypatch, get=NotFoundError("gone", status=404))
+    service.before["transforms.get"] = refuse_as_gone
     result, warnings = owner.restore()
     assert (result["action"], warnings) == ("none", ["Transform x was deleted, so its schedule is not restored."])
-
-
-def replace(service: Service, monkeypatch: pytest.MonkeyPatch, **answers: Exception | None) -> None:
-    """Replace answers by the last part of the endpoint's name. ``orchestration`` stands for ``orchestrations.get``."""
-    execute = service.execute
-
-    def answer(request: Request[Any]) -> Any:
-        name = request.endpoint.name
-        key = "orchestration" if name == "orchestrations.get" else name.partition(".")[2]
-        if service.kind == "orchestration" or key not in answers:
-            return execute(request)
-        if (found := answers[key]) is not None:
-            raise found
-        return None
-
-    monkeypatch.setattr(service, "execute", answer)
 
 
 @pytest.mark.parametrize("kind", SCHEDULE)
@@ -367,7 +355,7 @@ def test_a_paused_schedule_has_one_owner(kind: str) -> None:
     assert service.state == before
 
 
-def test_one_of_two_simultaneous_pauses_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_two_simultaneous_pauses_fails() -> None:
     service = Service("elt_sync")
     before = service.state
     first, second = Owner(service, OURS), Owner(service, THEIRS)
@@ -375,14 +363,7 @@ def test_one_of_two_simultaneous_pauses_fails(monkeypatch: pytest.MonkeyPatch) -
     second.take_snapshot()
     # The other owner writes immediately after this one.
     reads = iter([{}, {"sync_interval": THEIRS}])
-    send = service.send
-
-    def send_after_the_other(request: Request[Any]) -> Any:
-        if request.endpoint.name == "elt_syncs.get":
-            service.resource |= next(reads, {})
-        return send(request)
-
-    monkeypatch.setattr(service, "send", send_after_the_other)
+    service.before["elt_syncs.get"] = lambda _: service.resource.update(next(reads, {}))
     with pytest.raises(ScheduleOwnedError):
         first.pause()
     with pytest.raises(ScheduleOwnedError):
@@ -423,23 +404,17 @@ def test_an_orchestration_assigned_during_a_pause_is_kept() -> None:
 @pytest.mark.parametrize(
     ("kind", "more"), [each for each in RESOURCES if each[1].get("orchestration_workflow_id")], ids=str
 )
-def test_restore_without_a_deleted_orchestration(
-    kind: str, more: dict[str, Any], if_changed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restore_without_a_deleted_orchestration(kind: str, more: dict[str, Any], if_changed: str) -> None:
     resource, streams = Service(kind, **more).state
     service, owner = paused_by_owner(kind, more)
-    gone = NotFoundError("no such orchestration", status=404)
-    replace(service, monkeypatch, orchestration=gone, attach_orchestration=gone)
-    execute = service.execute
 
-    def refuse(request: Request[Any]) -> Any:
-        if request.endpoint.name == "reverse_etl_syncs.update":
-            if body_of(request).get("orchestration_workflow_id") is not None:
-                raise InvalidRequestError("no such orchestration", status=400)
-            assert body_of(request).get("sync_interval") is not None, "the service refuses it without any schedule"
-        return execute(request)
+    def refuse(request: Request[Any]) -> None:
+        if body_of(request).get("orchestration_workflow_id") is not None:
+            raise REFUSED
+        assert body_of(request).get("sync_interval") is not None, "the service refuses it without any schedule"
 
-    monkeypatch.setattr(service, "execute", refuse)
+    service.before = dict.fromkeys(["orchestrations.get", f"{kind}s.attach_orchestration"], refuse_as_gone)
+    service.before["reverse_etl_syncs.update"] = refuse
     for _ in range(2):
         if kind == "reverse_etl_sync" and more.get("sync_interval", "") is None:
             # The interface cannot remove the last schedule of a reverse ETL sync.
@@ -459,9 +434,10 @@ def test_restore_without_a_deleted_orchestration(
         assert service.state == (resource | {"orchestration_workflow_id": None}, streams)
 
 
-def test_a_failed_attachment_to_an_orchestration_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_attachment_to_an_orchestration_is_an_error() -> None:
     service, owner = paused_by_owner("elt_sync", ATTACHED)
-    replace(service, monkeypatch, orchestration=None, attach_orchestration=NotFoundError("not now", status=404))
+    # The orchestration still exists.
+    service.before["elt_syncs.attach_orchestration"] = refuse_as_gone
     with pytest.raises(NotFoundError):
         owner.restore()
     assert service.resource["sync_interval"] == OURS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -30,6 +31,7 @@ from tests.unit.runs.model_service import REQUESTED, ModelService, page, run_of,
 
 POLICY = WaitPolicy(poll_interval=10, contact_limit=100, schedule_limit=1000)
 ONE = RunTarget("s", "orders")
+TABLE = RunTarget("t", "t", {"materialization": "table"})
 DOWN = TransportError("down.", sent=False)
 #: List of runs before the run is requested.
 BEFORE = page(stream_run("COMPLETED", "r0"))
@@ -42,14 +44,8 @@ def run(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY, *, alo
 
 
 async def run_on_loop(service: ModelService, batch: Batch) -> Batch:
-    async def send(request: Any) -> Any:
-        return service.send(request)
-
-    async def sleep(seconds: float) -> None:
-        service.sleep(seconds)
-
     steps = run_batch(batch, NoTaskState(), StartPolicy(), POLICY, alone=True, clock=service.clock)
-    await run_async(steps, send, sleep)
+    await run_async(steps, AsyncMock(side_effect=service.send), AsyncMock(side_effect=service.sleep))
     return batch
 
 
@@ -241,7 +237,7 @@ def test_publication_of_a_table_waits_and_keeps_its_error() -> None:
             transform(materialization_status="failed", materialization_error="no column foo"),
         ],
     )
-    (end,) = run(service, Batch("transform", queued=[RunTarget("t", "t", {"materialization": "table"})])).ended
+    (end,) = run(service, Batch("transform", queued=[TABLE])).ended
     assert end.outcome is Outcome.FAILED
     assert end.result is not None
     assert end.result["error"] == "no column foo"
@@ -258,7 +254,7 @@ def test_status_from_before_the_publication_is_ignored() -> None:
         # The second response comes from a lagging replica.
         transforms__get=[before, before, transform(materialization_status="failed", updated_at=later)],
     )
-    (end,) = run(service, Batch("transform", queued=[RunTarget("t", "t", {"materialization": "table"})])).ended
+    (end,) = run(service, Batch("transform", queued=[TABLE])).ended
     assert end.outcome is Outcome.FAILED
 
 
@@ -267,7 +263,7 @@ def test_an_earlier_outcome_is_not_used_longer_after_a_deferral() -> None:
     service = ModelService(
         transforms__publish=[transform(materialization_status="running")], transforms__get=[before, before]
     )
-    batch = begin(service, Batch("transform", queued=[RunTarget("t", "t", {"materialization": "table"})]))
+    batch = begin(service, Batch("transform", queued=[TABLE]))
     for _ in range(3):
         batch = Batch.from_dict(json.loads(json.dumps(batch.as_dict())))
         wait = BatchWait(batch, POLICY, service.now)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, TransportError
+from airflow_provider_datapipe.api.errors import AuthenticationError, TransportError
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.transforms import (
     AvailableReferences,
@@ -132,15 +132,6 @@ def test_schedule_is_changed_only_if_given(wanted: str | None, found: str | None
     assert change == (None if same else wanted)
 
 
-def test_failed_build_sets_no_schedule() -> None:
-    wanted = DesiredTransform("daily", "sales", "SELECT 1", cron_expression="0 1 * * *")
-    service = ModelService(transforms__list=[page(existing())], transforms__versions=[version(published=True)])
-    batch = deploy(service, wanted)
-    batch.ended = [WaitOutcome(WaitOutcomeReason.RUN_OVER, RunRef("transform", "t", "daily"), Outcome.FAILED)]
-    run(service, transforms.conclude(batch))
-    assert "transforms.update" not in service.asked
-
-
 def bulk_service(*listed: Page[Any], **answers: list[Any]) -> ModelService:
     references = [AvailableReferences(data=())]
     return ModelService(transforms__available_references=references, transforms__list=list(listed), **answers)
@@ -176,14 +167,6 @@ def test_incomplete_bulk_creation_is_left_to_the_retry(error: Exception) -> None
     with pytest.raises(type(error)):
         bulk(service, "a", "b")
     assert service.asked.count("transforms.create_bulk") == 1
-
-
-def test_refused_transform_does_not_stop_the_others() -> None:
-    first, second = existing(name="a", folder_path=""), existing(id="u", name="b", folder_path="")
-    service = bulk_service(page(first, second), transforms__update=[InvalidRequestError("no", status=400), second])
-    batch = bulk(service, a="SELECT 2", b="SELECT 3")
-    assert {path: item["result"] for path, item in batch.note["items"].items()} == {"a": "failed", "b": "updated"}
-    assert [target.name for target in batch.queued] == ["b"]
 
 
 @pytest.mark.parametrize("reason", [WaitOutcomeReason.TIMEOUT, WaitOutcomeReason.LOST_CONTACT])

@@ -173,10 +173,8 @@ def test_read_is_retried_after_a_server_error(send: Send) -> None:
 
 @pytest.mark.parametrize("reply", [Reply(500), Reply(502), Reply(503), Reply(0)], ids=["500", "502", "503", "dropped"])
 def test_a_run_request_that_may_have_succeeded_is_not_repeated(send: Send, reply: Reply) -> None:
-    with (
-        ScriptedServer([reply, Reply(body=REQUESTED)]) as server,
-        pytest.raises((ServerError, TransportError)) as caught,
-    ):
+    replies = [reply, Reply(body=REQUESTED)]
+    with ScriptedServer(replies) as server, pytest.raises((ServerError, TransportError)) as caught:
         send(settings_for(server), elt_streams.request_run("s"))
     assert len(server.seen) == 1
     assert getattr(caught.value, "sent", True)
@@ -189,10 +187,8 @@ def test_rate_limited_request_is_retried(send: Send) -> None:
 
 
 def test_retry_after_beyond_the_budget_raises_at_once(send: Send) -> None:
-    with (
-        ScriptedServer([Reply(429, headers={"retry-after": "3600"})]) as server,
-        pytest.raises(RateLimitError) as caught,
-    ):
+    limited = Reply(429, headers={"retry-after": "3600"})
+    with ScriptedServer([limited]) as server, pytest.raises(RateLimitError) as caught:
         send(settings_for(server), elt_stream_runs.get("r"))
     assert caught.value.retry_after == 3600
     assert len(server.seen) == 1

@@ -121,12 +121,9 @@ def test_an_existing_resource_can_be_rejected(kind: str, message: str) -> None:
 
 
 def test_an_existing_sync_is_rejected_by_the_given_label() -> None:
-    answers = {
-        "connections__list": [page(Connection(id="c", label="Shop"))],
-        "elt_syncs__list": [page(build("elt_sync"))],
-    }
+    connections, syncs = [page(Connection(id="c", label="Shop"))], [page(build("elt_sync"))]
     with pytest.raises(ResourceExistsError, match="of connection Shop that fills 'raw' already: x"):
-        run(elt_sync("fail", "Shop"), **answers)
+        run(elt_sync("fail", "Shop"), connections__list=connections, elt_syncs__list=syncs)
 
 
 @pytest.mark.parametrize(

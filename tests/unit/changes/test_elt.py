@@ -61,10 +61,7 @@ def deleted(value: Any, if_missing: Any = "succeed") -> Flow[Change]:
         (created(data_start_date=""), ValueError, "data_start_date is empty"),
         (created(if_exists="replace"), ValueError, "if_exists must be"),
         (updated(), ValueError, "nothing to change"),
-        *(
-            (deleted(value), ValueError, "remove_data_references must be True or")
-            for value in ("", "None", "yes", None)
-        ),
+        *((deleted(each), ValueError, "remove_data_references must be True or") for each in ("", "None", "yes", None)),
         (added([]), ValueError, "source_streams is empty"),
         (added(""), ValueError, "source_streams.0. has no name"),
         (added("None"), ValueError, "source_streams must be"),

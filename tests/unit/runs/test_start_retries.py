@@ -336,14 +336,7 @@ def of_targets(runs: dict[str, Any]) -> Callable[[Request[Any]], Any]:
         ((A, B), (), {"a": "COMPLETED", "b": "RUNNING"}, [B, A, C]),
         ((B,), (C,), {"b": "RUNNING"}, [B, C, A]),
     ],
-    ids=[
-        "nothing started",
-        "request of unknown result",
-        "denied by a replica",
-        "failed",
-        "completed",
-        "never requested",
-    ],
+    ids=["nothing started", "unknown result", "denied by a replica", "failed", "completed", "never requested"],
 )
 def test_runs_that_may_be_active_are_continued_first(
     known: tuple[RunTarget, ...], unknown: tuple[RunTarget, ...], runs: dict[str, Any], order: list[RunTarget]

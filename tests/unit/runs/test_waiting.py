@@ -221,10 +221,7 @@ class Waiting(RuleBasedStateMachine):
         if _is_list_of_all(request):
             self.now += latency
             listed = self.world.show_all(at)
-            answer = {
-                "data": [json.loads(shown.answer.model_dump_json()) for shown in listed.values()],
-                "has_more": False,
-            }
+            answer = {"data": [json.loads(run.answer.model_dump_json()) for run in listed.values()], "has_more": False}
             self._go(answer, {name: listed.get(name, UNLISTED) for name in self._polled_runs()})
             return
         resource_id = self.world.resource_of(request)

@@ -35,11 +35,14 @@ from airflow_provider_datapipe.runs.task_state import NoTaskState
 from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.unit.runs.model_service import ModelService, page, result_of, stream, stream_run, sync
 
+RUN_OVER, TIMEOUT = WaitOutcomeReason.RUN_OVER, WaitOutcomeReason.TIMEOUT
+LOST_CONTACT, NOT_STARTED = WaitOutcomeReason.LOST_CONTACT, WaitOutcomeReason.NOT_STARTED
+
 
 def ended(outcome: Outcome, kind: str = "elt_stream", detail: str | None = None, **known: Any) -> WaitOutcome:
     reference = RunRef(kind, "s", "orders", run_id="r1")
     result = result_of(reference, outcome, **known)
-    return WaitOutcome(WaitOutcomeReason.RUN_OVER, reference, outcome, result, detail)
+    return WaitOutcome(RUN_OVER, reference, outcome, result, detail)
 
 
 def given_up(reason: WaitOutcomeReason) -> WaitOutcome:
@@ -49,7 +52,7 @@ def given_up(reason: WaitOutcomeReason) -> WaitOutcome:
 
 
 def not_started(cause: WaitOutcomeReason) -> WaitOutcome:
-    return replace(given_up(WaitOutcomeReason.NOT_STARTED), cause=cause)
+    return replace(given_up(NOT_STARTED), cause=cause)
 
 
 @pytest.mark.parametrize(
@@ -62,21 +65,13 @@ def not_started(cause: WaitOutcomeReason) -> WaitOutcome:
         (ended(Outcome.UNKNOWN, status="ODD"), RunUnknownError, "'ODD'"),
         (ended(Outcome.PARTIAL, rows_failed=3, rows_total=1000), RunPartialError, "3 of 1,000 rows failed, 2 are"),
         (ended(Outcome.PARTIAL), RunPartialError, "an unknown number"),
-        (
-            given_up(WaitOutcomeReason.TIMEOUT),
-            RunTimeoutError,
-            "did not end in time; it is running.\nRun: r1\nThe run may still be",
-        ),
+        (given_up(TIMEOUT), RunTimeoutError, "did not end in time; it is running.\nRun: r1\nThe run may still be"),
         (given_up(WaitOutcomeReason.NOT_SCHEDULED), RunNotScheduledError, "none was scheduled for 9 s"),
-        (
-            given_up(WaitOutcomeReason.LOST_CONTACT),
-            LostContactError,
-            "contact with the service was lost for 9 s: no answer.",
-        ),
+        (given_up(LOST_CONTACT), LostContactError, "contact with the service was lost for 9 s: no answer."),
         (given_up(WaitOutcomeReason.VANISHED), RunVanishedError, "no longer knows the run.\nRun: r1\n"),
-        (given_up(WaitOutcomeReason.NOT_STARTED), RunError, "did not start a run"),
-        (not_started(WaitOutcomeReason.TIMEOUT), RunTimeoutError, "did not start a run"),
-        (not_started(WaitOutcomeReason.LOST_CONTACT), LostContactError, "did not start a run"),
+        (given_up(NOT_STARTED), RunError, "did not start a run"),
+        (not_started(TIMEOUT), RunTimeoutError, "did not start a run"),
+        (not_started(LOST_CONTACT), LostContactError, "did not start a run"),
     ],
 )
 def test_each_failed_wait_has_an_error_with_resource_and_run(
@@ -154,7 +149,7 @@ def test_no_records_are_requested_if_the_limit_is_0() -> None:
     [
         ended(Outcome.SUCCEEDED),
         ended(Outcome.FAILED, error="known"),
-        given_up(WaitOutcomeReason.LOST_CONTACT),
+        given_up(LOST_CONTACT),
         # These kinds have no further details.
         ended(Outcome.FAILED, "orchestration"),
         ended(Outcome.FAILED, "transform"),
@@ -172,16 +167,16 @@ def test_explain_ignores_errors_of_its_requests() -> None:
 @pytest.mark.parametrize(
     ("answer", "reason", "outcome"),
     [
-        (stream_run("COMPLETED", finished_at="2026-01-01T00:00:09Z"), WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED),
-        (stream_run("RUNNING"), WaitOutcomeReason.TIMEOUT, Outcome.RUNNING),
-        (ServerError("", status=503), WaitOutcomeReason.TIMEOUT, given_up(WaitOutcomeReason.TIMEOUT).outcome),
+        (stream_run("COMPLETED", finished_at="2026-01-01T00:00:09Z"), RUN_OVER, Outcome.SUCCEEDED),
+        (stream_run("RUNNING"), TIMEOUT, Outcome.RUNNING),
+        (ServerError("", status=503), TIMEOUT, given_up(TIMEOUT).outcome),
     ],
 )
 def test_run_that_was_not_polled_before_the_deadline_is_polled(
     answer: object, reason: WaitOutcomeReason, outcome: Outcome
 ) -> None:
     service = ModelService(elt_stream_runs__get=[answer])
-    end = run_blocking(explain(given_up(WaitOutcomeReason.TIMEOUT)), service.send, service.sleep)
+    end = run_blocking(explain(given_up(TIMEOUT)), service.send, service.sleep)
     assert (end.reason, end.outcome) == (reason, outcome)
     assert (end.result is None) is isinstance(answer, ServerError)
 
@@ -227,7 +222,7 @@ def test_a_choice_without_streams_is_no_success(
     ],
 )
 def test_result_of_a_sync_sums_up_its_streams(outcomes: list[Outcome], expected: str) -> None:
-    ends = streams_ended(*((WaitOutcomeReason.RUN_OVER, outcome) for outcome in outcomes))
+    ends = streams_ended(*((RUN_OVER, outcome) for outcome in outcomes))
     result = result_of_sync("y", ends)
     assert result["outcome"] == expected
     assert set(result["streams"]) == {"stream-0", "stream-1"}
@@ -244,13 +239,13 @@ def streams_ended(*ends: tuple[WaitOutcomeReason, Outcome]) -> list[WaitOutcome]
 @pytest.mark.parametrize(
     ("reasons", "expected"),
     [
-        ((WaitOutcomeReason.RUN_OVER,), RunFailedError),
-        ((WaitOutcomeReason.LOST_CONTACT, WaitOutcomeReason.RUN_OVER), RunFailedError),
-        ((WaitOutcomeReason.LOST_CONTACT, WaitOutcomeReason.NOT_SCHEDULED), LostContactError),
-        ((WaitOutcomeReason.NOT_STARTED, WaitOutcomeReason.TIMEOUT), RunTimeoutError),
+        ((RUN_OVER,), RunFailedError),
+        ((LOST_CONTACT, RUN_OVER), RunFailedError),
+        ((LOST_CONTACT, WaitOutcomeReason.NOT_SCHEDULED), LostContactError),
+        ((NOT_STARTED, TIMEOUT), RunTimeoutError),
         ((WaitOutcomeReason.NOT_SCHEDULED,), RunNotScheduledError),
         ((WaitOutcomeReason.VANISHED,), RunVanishedError),
-        ((WaitOutcomeReason.NOT_STARTED,), RunError),
+        ((NOT_STARTED,), RunError),
     ],
 )
 def test_a_sync_failed_only_if_the_run_of_a_stream_did(

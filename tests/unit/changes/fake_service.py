@@ -73,7 +73,7 @@ def build(kind: str, **more: Any) -> Any:
 def run(flow: Flow[T], **answers: list[Any]) -> tuple[T, ModelService]:
     """Run a flow. Return its result and the service that answered its requests."""
     service = ModelService(**answers)
-    result = run_blocking(flow, service.send, service.sleep)
+    result = service.run(flow)
     assert json.loads(json.dumps(result)) == result
     return result, service
 
@@ -144,6 +144,9 @@ class Service:
 
     def sleep(self, seconds: float) -> None:
         self.paused += seconds
+
+    def run(self, flow: Flow[T]) -> T:
+        return run_blocking(flow, self.send, self.sleep)
 
     def execute(self, request: Request[Any]) -> Any:
         name, body, resource = request.endpoint.name, body_of(request), self.resource

@@ -14,7 +14,6 @@ from airflow_provider_datapipe.api.errors import InvalidInputError, InvalidReque
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.connection_bridges import ConnectionBridge, CreatedConnectionBridge
 from airflow_provider_datapipe.api.models.connections import Connection
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources.connections import (
     ConnectionInUseError,
     OpenedBridge,
@@ -49,7 +48,7 @@ def opened(service: ModelService, **given: str | None) -> OpenedBridge:
         "connection_label": None,
         "state": None,
     }
-    return run_blocking(open_bridge(**arguments | given), service.send, service.sleep)
+    return service.run(open_bridge(**arguments | given))
 
 
 def made(*known: Connection, active: Page[Any] | None = None) -> ModelService:
@@ -120,7 +119,7 @@ def new_bridge(**more: Any) -> dict[str, Any]:
 def poll(bridge: Any, *listed: Connection, now: datetime = NOW, active: Page[Any] | None = None) -> Any:
     service = ModelService(connections__list=[page(*listed)], connection_bridges__list=[active or bridges()])
     condition = condition_of("connection_bridge", {"bridge": bridge})
-    check = run_blocking(condition.check(now.timestamp()), service.send, service.sleep)
+    check = service.run(condition.check(now.timestamp()))
     assert all(request.once for request in service.requests)
     if not check.is_met:
         return None
@@ -181,7 +180,7 @@ def sync(sync_id: str, source: str, destination: str = "warehouse") -> Any:
 
 def deleting(service: ModelService, **given: Any) -> Any:
     arguments = {"connection_id": "ours", "connection_label": None, "if_used": "fail", "if_missing": "succeed"}
-    return run_blocking(delete(**arguments | given), service.send, service.sleep)
+    return service.run(delete(**arguments | given))
 
 
 def connected(*answers: Any, syncs: tuple[Any, ...] = (), reverse: tuple[Any, ...] = ()) -> ModelService:

@@ -11,7 +11,6 @@ import pytest
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidInputError, ProtocolError, TransportError
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportResults
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources.custom_reports import ReportsResult, check_policy, create, error_of, settle
 from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState
 from tests.support.tasks import Memory
@@ -54,7 +53,7 @@ def created(
     asked: ModelService, reports: Any, records: Any = None, *, as_stream: Any = True, if_exists: str = "keep"
 ) -> ReportsResult:
     steps = create(reports, add_as_source_stream=as_stream, if_exists=if_exists, records=records or NoTaskState())
-    return run_blocking(steps, asked.send, asked.sleep)
+    return asked.run(steps)
 
 
 def sent(asked: ModelService) -> list[list[str]]:

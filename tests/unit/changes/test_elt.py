@@ -11,7 +11,7 @@ from airflow_provider_datapipe.api.endpoints import elt_syncs as endpoints
 from airflow_provider_datapipe.api.errors import InvalidInputError, InvalidRequestError, NotFoundError
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams
-from airflow_provider_datapipe.flows import Flow, run_blocking
+from airflow_provider_datapipe.flows import Flow
 from airflow_provider_datapipe.resources import elt_streams, elt_syncs
 from airflow_provider_datapipe.resources.base import Change
 from airflow_provider_datapipe.runs.models import RunTarget
@@ -76,7 +76,7 @@ def test_wrong_arguments_are_refused_without_a_request(
 ) -> None:
     service = ModelService()
     with pytest.raises(error, match=message):
-        run_blocking(flow, service.send, service.sleep)
+        service.run(flow)
     assert service.asked == []
 
 

@@ -11,7 +11,6 @@ from airflow_provider_datapipe.api.endpoints import ENDPOINTS
 from airflow_provider_datapipe.api.errors import InvalidInputError
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources.requests import call
 from tests.unit.changes.fake_service import build, run
 from tests.unit.runs.model_service import ModelService
@@ -27,7 +26,7 @@ def refused(endpoint: str, arguments: Any = None, **options: Any) -> str:
     service = ModelService()
     options = {"all_pages": False, "limit": None} | options
     with pytest.raises((InvalidInputError, ValueError)) as said:
-        run_blocking(call(endpoint, arguments, **options), service.send, service.sleep)
+        service.run(call(endpoint, arguments, **options))
     assert service.asked == []
     return str(said.value)
 

@@ -9,7 +9,6 @@ from airflow_provider_datapipe.api.models.query_previews import (
     QueryPreviewResult,
     QueryPreviewStatus,
 )
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources.query_previews import begin, read_rows
 from airflow_provider_datapipe.runs.batch_wait import run_batch
 from airflow_provider_datapipe.runs.kinds import KINDS
@@ -27,13 +26,9 @@ def test_equal_queries_may_share_an_execution_id() -> None:
         query_previews__status=[QueryPreviewStatus(status="RUNNING"), QueryPreviewStatus(status="DONE")],
         query_previews__result=[QueryPreviewResult(rows=({"n": 1},), num_rows_total=1)],
     )
-    batch = run_blocking(begin({"sql_template": "SELECT 1", "min_threshold": "SELECT 1"}), service.send, service.sleep)
-    run_blocking(
-        run_batch(batch, NoTaskState(), StartPolicy(), WaitPolicy(), alone=True, clock=service.clock),
-        service.send,
-        service.sleep,
-    )
-    results = run_blocking(read_rows(batch, 1), service.send, service.sleep)
+    batch = service.run(begin({"sql_template": "SELECT 1", "min_threshold": "SELECT 1"}))
+    service.run(run_batch(batch, NoTaskState(), StartPolicy(), WaitPolicy(), alone=True, clock=service.clock))
+    results = service.run(read_rows(batch, 1))
     assert results.keys() == {"sql_template", "min_threshold"}
     assert [each["rows"] for each in results.values()] == [[{"n": 1}]] * 2
 

@@ -46,7 +46,7 @@ def asked(service: Service) -> list[str]:
 def one_try(service: Service, task_state: TaskState | None = None, *, enabled: Any = None, **wanted: Any) -> Change:
     earlier = DeactivatedSyncs(task_state or NoTaskState())
     flow = update("x", Definition(**wanted), enabled=enabled, deactivated=earlier, wait_for_run=60)
-    result = run_blocking(flow, service.send, service.sleep)
+    result = service.run(flow)
     assert earlier.pending == ()
     return result
 
@@ -189,11 +189,11 @@ def test_an_abandoned_update_can_be_restored() -> None:
     service, earlier = service_of(fail_at=3, failure="killed"), DeactivatedSyncs(NoTaskState())
     flow = update("x", Definition(operation=INSERT), enabled=None, deactivated=earlier, wait_for_run=0)
     with pytest.raises(KilledError):
-        run_blocking(flow, service.send, service.sleep)
+        service.run(flow)
     assert (earlier.pending, service.resource["enabled"]) == (("x",), False)
-    run_blocking(reactivate(earlier), service.send, service.sleep)
+    service.run(reactivate(earlier))
     assert (earlier.pending, service.resource["enabled"]) == (("x",), True)
-    run_blocking(restore(earlier), service.send, service.sleep)
+    service.run(restore(earlier))
     assert earlier.pending == ()
 
 

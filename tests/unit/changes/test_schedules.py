@@ -11,7 +11,6 @@ from croniter import croniter
 
 from airflow_provider_datapipe.api.errors import NotFoundError, TransportError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources import schedules
 from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs, restore
 from airflow_provider_datapipe.resources.schedule_kinds import PauseContext, ScheduleNotPausableError
@@ -72,7 +71,7 @@ class Owner:
         self.task_state: TaskState = NoTaskState()
 
     def _drive(self, steps: Any) -> Any:
-        result = run_blocking(steps, self.service.send, self.service.sleep)
+        result = self.service.run(steps)
         assert self.service.paused == 0
         return result
 
@@ -524,9 +523,9 @@ def test_task_restores_after_a_timeout_during_an_update() -> None:
     earlier = DeactivatedSyncs(NoTaskState())
     assert owner.snapshot is not None
     with pytest.raises(KilledError):
-        run_blocking(schedules.pause(owner.snapshot, PauseContext(earlier, 60)), service.send, service.sleep)
+        service.run(schedules.pause(owner.snapshot, PauseContext(earlier, 60)))
     assert not service.resource["enabled"]
-    run_blocking(restore(earlier), service.send, service.sleep)
+    service.run(restore(earlier))
     assert service.resource["enabled"]
 
 

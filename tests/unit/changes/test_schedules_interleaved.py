@@ -18,7 +18,6 @@ import pytest
 from croniter import croniter
 
 from airflow_provider_datapipe.api.errors import DatapipeError
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.resources import schedules
 from airflow_provider_datapipe.resources.reverse_etl_syncs import DeactivatedSyncs
 from airflow_provider_datapipe.resources.schedule_kinds import PauseContext
@@ -217,7 +216,7 @@ class Exploration:
             ends = [each.end or "" for each in state.owners if each not in failed]
             for owner in order:
                 try:
-                    run_blocking(self._flow(replace(owner, at=RESTORE)), self.service.send, self.service.sleep)
+                    self.service.run(self._flow(replace(owner, at=RESTORE)))
                 except (ScheduleOwnedError, ScheduleChangedError) as error:
                     ends.append(type(error).__name__)
                 assert self.service.paused == 0

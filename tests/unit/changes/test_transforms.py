@@ -16,7 +16,6 @@ from airflow_provider_datapipe.api.models.transforms import (
     TransformVersion,
 )
 from airflow_provider_datapipe.api.request import Repeat
-from airflow_provider_datapipe.flows import Flow, run_blocking
 from airflow_provider_datapipe.resources import transform_bulk, transforms
 from airflow_provider_datapipe.resources.transform_folder import DesiredTransform
 from airflow_provider_datapipe.resources.transform_orphans import in_order_of_deletion
@@ -41,13 +40,8 @@ def version(*, published: bool, sql: str = "SELECT 1") -> Page[Any]:
     return page(TransformVersion.model_validate(fields | {"is_published": published}))
 
 
-def run(service: ModelService, flow: Flow[Any]) -> Any:
-    return run_blocking(flow, service.send, service.sleep)
-
-
-def deploy(service: ModelService, wanted: DesiredTransform = NEW, *, publish: bool = True) -> Batch:
-    batch: Batch = run(service, transforms.deploy(wanted, publish=publish, records=NoTaskState()))
-    return batch
+def deploy(service: ModelService, wanted: DesiredTransform = NEW) -> Batch:
+    return service.run(transforms.deploy(wanted, publish=True, records=NoTaskState()))
 
 
 @pytest.mark.parametrize("error", [LOST, BROKEN])
@@ -107,8 +101,8 @@ def test_required_action_for_each_state_of_a_transform(
 ) -> None:
     found = existing() if not shown else transform(**({"materialization_status": "completed"} | shown))
     service = ModelService(transforms__versions=[version(published=published)])
-    assert run(service, transforms.due_of(found, is_changed=False)) is expected
-    assert run(service, transforms.due_of(found, is_changed=True)) is Due.PUBLICATION
+    assert service.run(transforms.due_of(found, is_changed=False)) is expected
+    assert service.run(transforms.due_of(found, is_changed=True)) is Due.PUBLICATION
 
 
 def test_whitespace_around_sql_is_no_difference() -> None:
@@ -140,8 +134,7 @@ def bulk_service(*listed: Page[Any], **answers: list[Any]) -> ModelService:
 def bulk(service: ModelService, *names: str, **sql: str) -> Batch:
     desired = [DesiredTransform(name, "", "SELECT 1") for name in names]
     desired += [DesiredTransform(name, "", text) for name, text in sql.items()]
-    batch: Batch = run(service, transform_bulk.begin(desired, publish=True, records=NoTaskState()))
-    return batch
+    return service.run(transform_bulk.begin(desired, publish=True, records=NoTaskState()))
 
 
 def drafts(*names: str) -> Page[Any]:
@@ -181,7 +174,7 @@ def test_no_further_transform_starts_after_a_failed_wait(reason: WaitOutcomeReas
         WaitOutcome(WaitOutcomeReason.RUN_OVER, RunRef("transform", "id-b", "b"), Outcome.SUCCEEDED),
         WaitOutcome(reason, RunRef("transform", "id-a", "a"), Outcome.RUNNING),
     ]
-    run(service, transform_bulk.go_on(batch))
+    service.run(transform_bulk.go_on(batch))
     assert batch.is_over
     result, error = transform_bulk.result_of_bulk(batch)
     assert {path: item["result"] for path, item in result["transforms"].items()} == {
@@ -226,7 +219,7 @@ def test_orphans_are_deleted_after_the_transforms_that_read_them() -> None:
     def ordered(*names: str) -> list[tuple[str, list[str]]]:
         orphans = [each for name in names for each in existing[name]]
         desired = [DesiredTransform("kept", "", "FROM {{model.a}}")]
-        found = run(service, in_order_of_deletion(orphans, desired, existing, (), publish=True))
+        found = service.run(in_order_of_deletion(orphans, desired, existing, (), publish=True))
         return [(each["key"], each["read_by"]) for each in found]
 
     users = ["elsewhere", "the published version of rewritten"]

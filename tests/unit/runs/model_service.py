@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
@@ -15,12 +15,15 @@ from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.flows import Flow, run_blocking
 from airflow_provider_datapipe.runs.models import RunRef, RunResult
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.results import build_run_result
 from airflow_provider_datapipe.runs.wait import WaitOutcome, WaitOutcomeReason
 from tests.support import responses
 from tests.support.responses import LONG_AGO
+
+T = TypeVar("T")
 
 _RUNS: dict[str, tuple[type[Any], str, dict[str, str]]] = {
     "elt_stream": (EltStreamRun, "elt_stream_id", {"elt_sync_id": "y"}),
@@ -70,6 +73,9 @@ class ModelService:
     def sleep(self, seconds: float) -> None:
         assert seconds > 0
         self.now += seconds
+
+    def run(self, flow: Flow[T]) -> T:
+        return run_blocking(flow, self.send, self.sleep)
 
     def clock(self) -> float:
         return self.now

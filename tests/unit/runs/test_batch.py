@@ -17,7 +17,7 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
-from airflow_provider_datapipe.flows import run_async, run_blocking
+from airflow_provider_datapipe.flows import run_async
 from airflow_provider_datapipe.runs.batch import Batch, start_queued
 from airflow_provider_datapipe.runs.batch_wait import BatchWait, run_batch
 from airflow_provider_datapipe.runs.errors import LostContactError, RunError, RunTimeoutError
@@ -39,7 +39,7 @@ BEFORE = page(stream_run("COMPLETED", "r0"))
 
 def run(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY, *, alone: bool = True, **more: Any) -> Batch:
     steps = run_batch(batch, NoTaskState(), StartPolicy(), policy, alone=alone, clock=service.clock, **more)
-    run_blocking(steps, service.send, service.sleep)
+    service.run(steps)
     return batch
 
 
@@ -51,7 +51,7 @@ async def run_on_loop(service: ModelService, batch: Batch) -> Batch:
 
 def begin(service: ModelService, batch: Batch, *, alone: bool = True) -> Batch:
     steps = start_queued(batch, NoTaskState(), StartPolicy(), alone=alone, clock=service.clock)
-    run_blocking(steps, service.send, service.sleep)
+    service.run(steps)
     return batch
 
 
@@ -200,7 +200,7 @@ def test_a_failed_wait_for_another_run_is_no_failed_run(polls: list[Any], expect
     service = ModelService(elt_stream_runs__list=[page(stream_run("RUNNING", "r0"))], elt_stream_runs__get=polls)
     policy = replace(POLICY, poll_interval=900, deadline=1_000_060) if expected is RunTimeoutError else POLICY
     batch = run(service, streams(replace(ONE, options={"full_refresh": True})), policy)
-    (end,) = [run_blocking(explain(end), service.send, service.sleep) for end in batch.ended]
+    (end,) = [service.run(explain(end)) for end in batch.ended]
     assert service.asked.count("elt_streams.request_run") == 0
     error = exception_for(end)
     assert type(error) is expected

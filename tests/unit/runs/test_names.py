@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.flows import Flow, run_blocking
+from airflow_provider_datapipe.flows import Flow
 from airflow_provider_datapipe.runs.names import (
     NameLookupError,
     find_connection,
@@ -63,7 +63,7 @@ def run(flow: Flow[Any]) -> Any:
         orchestrations__list=[page(*ORCHESTRATIONS)],
         transforms__list=[list_transforms],
     )
-    return run_blocking(flow, service.send, service.sleep)
+    return service.run(flow)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_unknown_and_ambiguous_names_raise_helpful_errors(flow: Flow[Any], says:
 def test_unknown_name_in_an_empty_account() -> None:
     service = ModelService(orchestrations__list=[page()])
     with pytest.raises(NameLookupError, match=r"There are none\."):
-        run_blocking(find_orchestration("x"), service.send, service.sleep)
+        service.run(find_orchestration("x"))
 
 
 def test_targets_by_id_and_by_name() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from airflow_provider_datapipe.api.errors import TransportError
 from airflow_provider_datapipe.api.settings import Settings
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.batch_wait import BatchWait, wait_for_some
 from airflow_provider_datapipe.runs.kinds import KINDS
@@ -128,7 +127,7 @@ def test_log_lines_of_a_blocking_wait_cause_no_requests() -> None:
     reports: list[ReportLine | None] = [None, lambda _, line: reported.append(line)]
     for report in reports:
         service = ModelService(elt_stream_runs__get=[poll])
-        run_blocking(wait_for_some(waiting(), EVERY_10_S, service.clock, report), service.send, service.sleep)
+        service.run(wait_for_some(waiting(), EVERY_10_S, service.clock, report))
         asked.append(len(service.asked))
     assert asked[0] == asked[1]
     assert len(reported) == 6

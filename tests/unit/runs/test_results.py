@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from airflow_provider_datapipe.api.errors import ServerError
 from airflow_provider_datapipe.api.models.elt_syncs import EltSyncStatus
 from airflow_provider_datapipe.api.models.reverse_etl_syncs import FailedRecords
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.runs.elt_sync import error_of_sync, result_of_sync, targets_of_sync
 from airflow_provider_datapipe.runs.errors import (
     LostContactError,
@@ -97,7 +96,7 @@ def test_error_of_a_failed_stream_comes_from_the_sync_status() -> None:
     service = ModelService(elt_streams__get=[stream()], elt_syncs__status=[EltSyncStatus.model_validate(status)])
     # The error of another run is not used.
     for began, error in ((june, "no file"), (None, "no file"), (january, None)):
-        end = run_blocking(explain(ended(Outcome.FAILED, started_at=began)), service.send, service.sleep)
+        end = service.run(explain(ended(Outcome.FAILED, started_at=began)))
         assert build_run_result(end)["error"] == error
 
 
@@ -112,7 +111,7 @@ def test_error_text_of_the_service_becomes_one_short_line() -> None:
 def test_error_of_failed_rows_contains_sample_records() -> None:
     records = [{"sync_id": "s", "record_id": str(number), "error": "too few"} for number in range(2)]
     service = ModelService(reverse_etl_failed_records__list=[FailedRecords.model_validate({"data": records})])
-    end = run_blocking(explain(ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)), service.send, service.sleep)
+    end = service.run(explain(ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)))
     assert build_run_result(end)["error"] == "for example record 0: too few; record 1: too few"
 
 
@@ -125,7 +124,7 @@ def failed_records(count: int, **known: Any) -> ModelService:
 def test_failed_records_are_kept_within_one_request(error: str | None) -> None:
     service = failed_records(20)
     run = ended(Outcome.FAILED, "reverse_etl", rows_failed=20, error=error)
-    end = run_blocking(explain(run, most_records=10), service.send, service.sleep)
+    end = service.run(explain(run, most_records=10))
     assert len(service.requests) == 1
     assert ("limit", "10") in service.requests[0].query
     assert len(end.records) == 10
@@ -133,14 +132,14 @@ def test_failed_records_are_kept_within_one_request(error: str | None) -> None:
     assert all("\n" not in one["error"] for one in end.records)
     assert (build_run_result(end)["error"] or "").startswith(error or "for example record rrr")
     # A second call sends no further request.
-    assert run_blocking(explain(end, most_records=10), service.send, service.sleep) == end
+    assert service.run(explain(end, most_records=10)) == end
     assert len(service.requests) == 1
 
 
 def test_no_records_are_requested_if_the_limit_is_0() -> None:
     service = failed_records(2)
     end = ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)
-    assert run_blocking(explain(end, most_records=0), service.send, service.sleep) == end
+    assert service.run(explain(end, most_records=0)) == end
     assert service.requests == []
 
 
@@ -156,12 +155,12 @@ def test_no_records_are_requested_if_the_limit_is_0() -> None:
     ],
 )
 def test_explain_sends_no_request_without_need(end: WaitOutcome) -> None:
-    assert run_blocking(explain(end), ModelService().send, ModelService().sleep) == end
+    assert ModelService().run(explain(end)) == end
 
 
 def test_explain_ignores_errors_of_its_requests() -> None:
     service = ModelService(elt_streams__get=[ServerError("", status=500)])
-    assert run_blocking(explain(ended(Outcome.FAILED)), service.send, service.sleep) == ended(Outcome.FAILED)
+    assert service.run(explain(ended(Outcome.FAILED))) == ended(Outcome.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_run_that_was_not_polled_before_the_deadline_is_polled(
     answer: object, reason: WaitOutcomeReason, outcome: Outcome
 ) -> None:
     service = ModelService(elt_stream_runs__get=[answer])
-    end = run_blocking(explain(given_up(TIMEOUT)), service.send, service.sleep)
+    end = service.run(explain(given_up(TIMEOUT)))
     assert (end.reason, end.outcome) == (reason, outcome)
     assert (end.result is None) is isinstance(answer, ServerError)
 
@@ -187,7 +186,7 @@ def chosen(names: list[str] | None, *, enabled: bool = True, there: str = "ab") 
         elt_streams__list=[page(*(stream(f"id-{name}", name) for name in there))],
     )
     flow = targets_of_sync("y", names, {}, NoTaskState())
-    return [target.name for target in run_blocking(flow, service.send, service.sleep)]
+    return [target.name for target in service.run(flow)]
 
 
 @pytest.mark.parametrize(

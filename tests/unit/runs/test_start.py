@@ -26,7 +26,7 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.flows import run_blocking
+from airflow_provider_datapipe.flows import Flow, run_blocking
 from airflow_provider_datapipe.runs.batch import Batch, finalize_task_state
 from airflow_provider_datapipe.runs.batch_wait import run_batch, wait_for_some
 from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, IfRunning
@@ -109,6 +109,9 @@ class Service:
             with suppress(ConflictError):
                 self._execute()
         self.now = until
+
+    def run(self, flow: Flow[Any]) -> Any:
+        return run_blocking(flow, self.send, self.sleep)
 
     def begin_run(self, *, is_own: bool = False) -> Run:
         status = self.ends_as.pop(0) if len(self.ends_as) > 1 else self.ends_as[0]
@@ -246,9 +249,7 @@ def finish(
 ) -> Batch:
     """Start a run and wait for its end."""
     batch, wait = Batch(kind, queued=[target]), WaitPolicy(poll_interval=10, schedule_limit=10_000)
-    run_blocking(
-        run_batch(batch, task_state, policy, wait, alone=True, clock=service.clock), service.send, service.sleep
-    )
+    service.run(run_batch(batch, task_state, policy, wait, alone=True, clock=service.clock))
     return batch
 
 

@@ -21,7 +21,6 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.runs.batch import Batch, start_queued
 from airflow_provider_datapipe.runs.conflicts import ActiveRunConflict, IfRunning, RunSkipped
 from airflow_provider_datapipe.runs.errors import RunConflictError
@@ -342,18 +341,16 @@ def test_runs_that_may_be_active_are_continued_first(
     known: tuple[RunTarget, ...], unknown: tuple[RunTarget, ...], runs: dict[str, Any], order: list[RunTarget]
 ) -> None:
     service, task_state = streams([of_targets(runs)], [page()]), AirflowTaskState(started(known, unknown), 0)
-    assert (
-        run_blocking(resumable_first(KINDS["elt_stream"], [A, B, C], task_state), service.send, service.sleep) == order
-    )
+    assert service.run(resumable_first(KINDS["elt_stream"], [A, B, C], task_state)) == order
     assert len(service.asked) == len(known)
 
 
 def test_restart_of_a_failed_run_respects_the_run_limit() -> None:
     service = streams([of_targets({"a": "FAILED", "b": "RUNNING", "c": "RUNNING"})], [page()])
     task_state = AirflowTaskState(started((A, B, C)), 0)
-    queued = run_blocking(resumable_first(KINDS["elt_stream"], [A, B, C], task_state), service.send, service.sleep)
+    queued = service.run(resumable_first(KINDS["elt_stream"], [A, B, C], task_state))
     batch = Batch("elt_stream", queued=queued, at_a_time=2)
-    run_blocking(start_queued(batch, task_state, StartPolicy(), alone=False), service.send, service.sleep)
+    service.run(start_queued(batch, task_state, StartPolicy(), alone=False))
     assert [reference.run_id for reference in batch.waiting] == ["b1", "c1"]
     assert batch.queued == [A]
     assert REQUEST not in service.asked

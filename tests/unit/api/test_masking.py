@@ -16,11 +16,6 @@ SECRET = 'canary/key+0 1<456>"789'
 MASK = Mask((SECRET,))
 OTHER = "other words"
 
-
-def base64_of(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
 #: Forms of the secret in text. Only these words are masked.
 FORMS = {
     "hexadecimal": SECRET.encode().hex(),
@@ -48,7 +43,7 @@ def test_each_form_is_masked_and_other_words_are_not(form: str) -> None:
 )
 def test_base64_is_masked_at_each_offset(prefix: str, masked: str, *, for_urls: bool) -> None:
     secret = "canary>>>???key"
-    written = base64_of(f"{prefix}{secret} and more")
+    written = base64.b64encode(f"{prefix}{secret} and more".encode()).decode()
     if for_urls:
         written = written.replace("+", "-").replace("/", "_")
     assert Mask((secret,)).in_text(f"{OTHER} {written} {OTHER}") == f"{OTHER} {masked} {OTHER}"

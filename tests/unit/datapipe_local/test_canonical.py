@@ -14,12 +14,9 @@ from airflow_provider_datapipe.api.models.formats.strict_json import DEEPEST, pa
 from datapipe_local.common.canonical import elements, is_canonical, one_line
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+NUMBERS = st.integers(-(10**300), 10**300) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**300), 10**300)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | TEXTS,
+    st.none() | st.booleans() | NUMBERS | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
@@ -89,12 +86,8 @@ def test_elements_of_an_array_keep_their_spelling(values: list[Any], indent: int
 
 
 def test_numbers_stay_as_they_are_spelt() -> None:
-    assert elements("[1.10, 1E2,\n-0, 100000000000000000000000001 ]") == [
-        "1.10",
-        "1E2",
-        "-0",
-        "100000000000000000000000001",
-    ]
+    numbers = ["1.10", "1E2", "-0", "100000000000000000000000001"]
+    assert elements("[1.10, 1E2,\n-0, 100000000000000000000000001 ]") == numbers
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,10 @@ class Scripted:
 
 
 @pytest.fixture
-def start(context: Context) -> Iterator[Start]:
+def start(context: Context, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Start an engine with this work, which is due at once."""
     executors: list[Scripted] = []
+    monkeypatch.setattr("datapipe_local.engine.engine._SECONDS_BETWEEN_PROBES", 0.01)
 
     def started(*, failures: list[Exception] | None = None, **work: Callable[[Stop], Any]) -> Scripted:
         executors.append(Scripted(context, failures or [], **work))
@@ -200,12 +201,6 @@ def full() -> sqlite3.OperationalError:
     return error
 
 
-@pytest.fixture
-def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("datapipe_local.engine.engine._SECONDS_BETWEEN_PROBES", 0.01)
-
-
-@pytest.mark.usefixtures("quick_probes")
 def test_an_outcome_is_recorded_after_a_full_disk(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     worked: list[int] = []
 
@@ -218,7 +213,6 @@ def test_an_outcome_is_recorded_after_a_full_disk(start: Start, caplog: pytest.L
     assert not any(record.exc_info for record in caplog.records)
 
 
-@pytest.mark.usefixtures("quick_probes")
 def test_work_is_repeated_after_a_full_disk(start: Start) -> None:
     failures = [full(), full()]
 
@@ -230,13 +224,11 @@ def test_work_is_repeated_after_a_full_disk(start: Start) -> None:
     assert start(again=work).wait() == [("again", 7, None)]
 
 
-@pytest.mark.usefixtures("quick_probes")
 def test_work_that_never_finds_room_fails(context: Context, start: Start) -> None:
     error = f"No space left on device in {context.store.folder}: make room there, and run it again."
     assert start(large=fail(full())).wait() == [("large", None, error)]
 
 
-@pytest.mark.usefixtures("quick_probes")
 def test_no_work_begins_during_an_outage(context: Context, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     probes: list[bool] = []
 

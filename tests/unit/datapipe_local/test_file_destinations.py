@@ -51,9 +51,8 @@ class Files:
         return Connection(id="c", integration_id=self.kind, label="", settings=settings, created_at="")
 
     def open(self, mode: OperationName = MIRROR, checkpoint: str | None = None, **progress: Any) -> Destination:
-        target = Target("sync", "things", mode)
-        progress_ = Progress(checkpoint, **progress)
-        return destinations.connect(self.connection, target, progress=progress_, pause=lambda _: None)
+        target, known = Target("sync", "things", mode), Progress(checkpoint, **progress)
+        return destinations.connect(self.connection, target, progress=known, pause=lambda _: None)
 
     def run(self, mode: OperationName, *records: Record, delete: tuple[Record, ...] = ()) -> list[Outcome]:
         destination = self.open(mode)

@@ -36,11 +36,8 @@ def pack(path: Path, members: Mapping[str, str | bytes]) -> None:
 def test_a_file_becomes_a_table(files: FileLoads, kind: str, zipped: bool) -> None:
     name = f"things.{kind}l" if kind == "json" else f"things.{kind}"
     path = files.folder / name
-    duckdb.execute(
-        f"COPY (FROM (VALUES {ROWS[0]!r}, {ROWS[1]!r}) t (id, name, score)) TO '{path}' (FORMAT {kind})".replace(
-            "None", "NULL"
-        )
-    )
+    rows = "(VALUES (1, 'one', NULL), (2, 'two', 2.5)) AS t (id, name, score)"
+    duckdb.execute(f"COPY (FROM {rows}) TO '{path}' (FORMAT {kind})")
     if zipped:
         pack(path.with_name(f"{name}.zip"), {name: path.read_bytes()})
         path.unlink()
@@ -95,17 +92,9 @@ def test_a_broken_file_fails_in_one_line_and_keeps_the_table(files: FileLoads, n
 
 
 def test_files_of_an_archive_decide_its_format(files: FileLoads) -> None:
-    pack(
-        files.folder / "all.zip",
-        {
-            "a/1.csv": "id\n1\n",
-            "a/2.csv": "id,more\n2,x\n",
-            "b/3.csv": "",
-            "README": "id",
-            "a/.4.csv": "id\n4\n",
-            "__MACOSX/a/1.csv": "id\n5\n",
-        },
-    )
+    rows = {"a/1.csv": "id\n1\n", "a/2.csv": "id,more\n2,x\n", "b/3.csv": ""}
+    others = {"README": "id", "a/.4.csv": "id\n4\n", "__MACOSX/a/1.csv": "id\n5\n"}
+    pack(files.folder / "all.zip", rows | others)
     assert files.load(files="all.zip") == 2
     assert files.rows("id") == [(1,), (2,)]
     pack(files.folder / "one.zip", {"1.jsonl": lines({"id": 7}), "README": "x", "__MACOSX/._1.jsonl": "x"})
@@ -224,10 +213,9 @@ def test_offered_files_have_distinct_names(files: FileLoads) -> None:
     assert list(source.offers()) == []
     for name in (
         *("a.csv", "a.tsv", "A.jsonl", "2024 Sales.csv.zip", "WeeklySpend.parquet", "my.data.ndjson"),
-        *(".hidden.csv", "notes.txt", "\u65e5\u672c.csv", "a\nb.csv", "x" * 100 + ".csv"),
+        *(".hidden.csv", "notes.txt", "\u65e5\u672c.csv", "a\nb.csv", "x" * 100 + ".csv", os.fsdecode(b"\xff.csv")),
     ):
         (folder / name).write_text("x")
-    (folder / os.fsdecode(b"\xff.csv")).write_text("x")
     (folder / "folder.csv").mkdir()
     (folder / "nowhere.csv").symlink_to(folder / "nothing")
     assert {offer.name: (offer.origin["file"], offer.is_selectable) for offer in source.offers()} == {

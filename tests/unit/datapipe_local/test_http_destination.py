@@ -39,10 +39,8 @@ class Process:
     ) -> None:
         self.noted: list[str] = []
         self.pauses: list[float] = []
-        target, progress = (
-            Target("sync", "con tacts", mode, settings or {}),
-            Progress(checkpoint, before, self.noted.append),
-        )
+        target = Target("sync", "con tacts", mode, settings or {})
+        progress = Progress(checkpoint, before, self.noted.append)
         self.destination = HttpDestination({"url": f"{server.url}/base/"}, target, progress, self.pauses.append)
 
     def send(self, *records: Record, delete: bool = False) -> list[Outcome]:
@@ -83,12 +81,9 @@ def send_batch(script: Sequence[Reply], *records: Record) -> Sent:
 
 
 def keys(server: ScriptedServer) -> list[str]:
-    found = []
-    for seen in server.seen:
-        # A quoted string, as the draft of the header requires.
-        match = re.fullmatch(r'"([0-9a-f]{32})"', {k.lower(): v for k, v in seen.headers.items()}["idempotency-key"])
-        assert match is not None
-        found.append(match[1])
+    """Return the idempotency keys. They are quoted strings, as the draft of the header requires."""
+    found = [seen.headers["idempotency-key"] for seen in server.seen]
+    assert all(re.fullmatch('"[0-9a-f]{32}"', key) for key in found)
     return found
 
 
@@ -119,8 +114,7 @@ def test_each_record_is_one_request(options: dict[str, Any], method: str, paths:
         (Reply(403, [1]), "403 Forbidden"),
         (Reply(499, {}), "499"),
         (Reply(400, {"message": "half a \ud800 character"}), "half a ? character"),
-        (Reply(400, b"[" * 100_000), "400 Bad Request"),
-        (Reply(400, b"\xff\xfe"), "400 Bad Request"),
+        *((Reply(400, body), "400 Bad Request") for body in (b"[" * 100_000, b"\xff\xfe")),
         (Reply(400, b"?" * 50, {"content-encoding": "gzip"}), "400 Bad Request"),
         (Reply(413, {"message": "too much"}), "too much"),
     ],
@@ -155,13 +149,8 @@ def test_transient_failures_are_retried(status: int) -> None:
     ("retry_after", "waited"),
     [
         ("2", 2.0),
-        ("0", 0.2),
-        ("100000", 30.0),
-        ("9" * 400, 30.0),
-        ("-1", 0.2),
-        ("soon", 0.2),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.2),
-        ("Wed, 21 Oct 2093 07:28:00 GMT", 30.0),
+        *((text, 0.2) for text in ("0", "-1", "soon", "Wed, 21 Oct 2015 07:28:00 GMT")),
+        *((text, 30.0) for text in ("100000", "9" * 400, "Wed, 21 Oct 2093 07:28:00 GMT")),
     ],
 )
 def test_retry_after_is_honored_within_bounds(retry_after: str, waited: float) -> None:
@@ -261,12 +250,8 @@ def test_an_endpoint_without_batches_fails_the_run_at_once(status: int) -> None:
 
 
 UNCLEAR: list[Any] = [
-    ["?"],
-    {"0": "bad"},
-    [{"index": 8, "message": "x"}],
-    [{"index": -1, "message": "x"}],
-    [{"record_id": "9", "message": "x"}],
-    [{}],
+    *(["?"], {"0": "bad"}, [{}]),
+    *([{**named, "message": "x"}] for named in ({"index": 8}, {"index": -1}, {"record_id": "9"})),
 ]
 
 
@@ -332,12 +317,9 @@ def test_each_part_of_a_refused_batch_is_stored_before_sending() -> None:
 @pytest.mark.parametrize(
     ("script", "is_repeated"),
     [
-        ([Reply(500)], True),
-        ([Reply(0)], True),
+        *(([Reply(status)], True) for status in (500, 0)),
         ([Reply(0), Reply(429)], True),
-        ([Reply(429)], False),
-        ([Reply(408)], False),
-        ([Reply(302)], False),
+        *(([Reply(status)], False) for status in (429, 408, 302)),
     ],
 )
 def test_a_failed_run_leaves_possible_deliveries_to_the_next(script: Sequence[Reply], is_repeated: bool) -> None:

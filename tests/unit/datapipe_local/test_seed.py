@@ -50,12 +50,14 @@ REPORT = """\
 custom_reports:
   - {id: report, elt_sync_id: shop, name: Sums, query: SELECT 1 AS x}
 """
-REPORTS = f"{REPORT}  - {{elt_sync_id: shop, name: sums, query: SELECT 2 AS x}}\n"
+REPORTS = f"{SEED}{REPORT}  - {{elt_sync_id: shop, name: sums, query: SELECT 2 AS x}}\n"
 
 STREAM = "file: orders.csv"
 TO_FILES = REVERSE.replace("CONNECTION", derived_id("connection", "jsonl", "Exports"))
 WITH_REVERSE = SEED + TO_FILES
 SCHEDULED = "a/b, cron_expression: 0 4 * * *"
+ODD_REPORT = "name: s, source_stream_name: o-o"
+REPORT_AS_STREAM = SEED.replace("file: items.jsonl", "custom_report_id: report") + REPORT
 
 
 @pytest.fixture
@@ -129,14 +131,12 @@ def test_the_stream_of_a_report_has_options(context: Context, seed_file: Path) -
 
 def test_a_published_table_can_have_a_schedule(context: Context, seed_file: Path) -> None:
     table = SEED.replace("publish: true", "publish: true, materialization: table")
-    for text, expression in ((table, None), (table.replace("a/b", SCHEDULED), "0 4 * * *"), (table, None)):
+    never, daily = (None, "none"), ("0 4 * * *", "schedule")
+    for text, expected in ((table, never), (table.replace("a/b", SCHEDULED), daily), (table, never)):
         seed_file.write_text(text)
         apply(context, seed_file)
         transform = transforms.get(context, "numbers")
-        assert (transform.cron_expression, transform.rebuild_trigger) == (
-            expression,
-            "none" if expression is None else "schedule",
-        )
+        assert (transform.cron_expression, transform.rebuild_trigger) == expected
 
 
 def test_the_schedule_of_a_draft_waits_until_it_is_published(context: Context, seed_file: Path) -> None:
@@ -208,23 +208,11 @@ WRONG: list[tuple[str, str, str]] = [
     (SEED, WITH_REVERSE.replace("id: out", "id: object_types"), r"line 20: .*id: 'object_types' is a reserved path"),
     (SEED, WITH_REVERSE + "    settings: {nope: 1}\n", r"line 20: .*settings\.nope: unknown setting"),
     (SEED, WITH_REVERSE.replace(", primary_key: true", ""), r"operation: to upsert, mark"),
-    (
-        SEED,
-        SEED + REPORTS,
-        r"line 21: custom_reports\[1\]: source_stream_name: 'sums' .* of the custom report 'report'",
-    ),
-    (
-        SEED,
-        SEED + REPORTS.replace("name: sums", "name: s, source_stream_name: o-o"),
-        r"line 21: .*source_stream_name: 'o-o' is",
-    ),
+    (SEED, REPORTS, r"line 21: custom_reports\[1\]: source_stream_name: 'sums' .* of the custom report 'report'"),
+    (SEED, REPORTS.replace("name: sums", ODD_REPORT), r"line 21: .*source_stream_name: 'o-o' is"),
     (STREAM, f"{STREAM}, custom_report_id: r", r"line 14: .*\.file: Extra inputs"),
     (SEED, SEED.replace("file: items.jsonl", "custom_report_id: r"), r"line 15: .*_id: the sync has no custom report"),
-    (
-        SEED,
-        SEED.replace("file: items.jsonl", "custom_report_id: report") + REPORT,
-        r"line 15: .*name: the stream of this custom report is 'sums'",
-    ),
+    (SEED, REPORT_AS_STREAM, r"line 15: .*name: the stream of this custom report is 'sums'"),
     (SEED, "- just\n- a list\n", "line 1: a seed is a mapping"),
     (SEED, "connections: [\n", "line 2: this is not valid YAML"),
     (SEED, "a: !!python/object:os.system {}\n", "line 1"),
@@ -284,10 +272,8 @@ def test_a_variable_cannot_change_the_structure(
     assert context.store.elt_syncs.get("shop") is not None
 
 
-def test_a_doubled_dollar_is_not_a_variable(tmp_path: Path) -> None:
-    path = tmp_path / "seed.yaml"
-    path.write_text("a: $${HOME} $5 $\n")
-    assert Document(path).content == {"a": "${HOME} $5 $"}
+def test_a_doubled_dollar_is_not_a_variable() -> None:
+    assert Document(Path("seed.yaml"), "a: $${HOME} $5 $\n").content == {"a": "${HOME} $5 $"}
 
 
 def test_anchors_and_merges(tmp_path: Path) -> None:
@@ -296,14 +282,8 @@ def test_anchors_and_merges(tmp_path: Path) -> None:
         b"\xef\xbb\xbfx: &x {a: 1, b: 2}\r\ny: &y {b: 3, c: 4}\r\n"
         b"z:\r\n  b: 5\r\n  <<: [*x, *y]\r\nw: {<<: *x}\r\nv: *y\r\n"
     )
-    document = Document(path)
-    assert document.content == {
-        "x": {"a": 1, "b": 2},
-        "y": {"b": 3, "c": 4},
-        "z": {"a": 1, "b": 5, "c": 4},
-        "w": {"a": 1, "b": 2},
-        "v": {"b": 3, "c": 4},
-    }
+    document, x, y = Document(path), {"a": 1, "b": 2}, {"b": 3, "c": 4}
+    assert document.content == {"x": x, "y": y, "z": {"a": 1, "b": 5, "c": 4}, "w": x, "v": y}
     # An error names the line of the value.
     assert [str(document.error(place, "")) for place in (("z", "b"), ("z", "c"), ("w", "a"))] == [
         f"{path}, line {line}: {field}: " for line, field in ((4, "z.b"), (2, "z.c"), (1, "w.a"))

@@ -41,10 +41,9 @@ class Database:
 
     def open(self, mode: OperationName = UPSERT, table: str = "people", **progress: Any) -> Destination:
         target = Target("sync", table, mode)
-        self.opened.append(
-            destinations.connect(self.connection, target, progress=Progress(**progress), pause=lambda _: None)
-        )
-        return self.opened[-1]
+        opened = destinations.connect(self.connection, target, progress=Progress(**progress), pause=lambda _: None)
+        self.opened.append(opened)
+        return opened
 
     def run(self, *records: Record, **progress: Any) -> tuple[list[Outcome], str | None]:
         """Insert into the log as one process, and return its outcomes and its checkpoint."""
@@ -160,16 +159,8 @@ def test_values_get_the_types_of_the_columns(database: Database) -> None:
         "CREATE TABLE kinds (id TEXT PRIMARY KEY, day DATE, at TIMESTAMP, x NUMERIC(10, 2), exact NUMERIC(30, 2),"
         f" big BIGINT, ok BOOLEAN, more {'JSON' if is_sqlite else 'JSONB'})",
     )
-    values = {
-        "id": "ü",
-        "day": "2026-01-02",
-        "at": "2026-01-02T03:04:05",
-        "x": 1.5,
-        "exact": "12345678901234567.89",
-        "big": 2**40,
-        "ok": True,
-        "more": {"a": [1, None]},
-    }
+    values = {"id": "ü", "day": "2026-01-02", "at": "2026-01-02T03:04:05", "x": 1.5, "exact": "12345678901234567.89"}
+    values |= {"big": 2**40, "ok": True, "more": {"a": [1, None]}}
     assert database.open(UPSERT, "kinds").send([Record("ü", values, {"id": "ü"})]) == [None]
     (row,) = database.execute("SELECT id, CAST(day AS TEXT), CAST(x AS REAL), big, CAST(more AS TEXT) FROM kinds")
     assert row == ("ü", "2026-01-02", 1.5, 2**40, '{"a": [1, null]}')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -55,16 +56,9 @@ def test_invalid_cursors_are_refused(store: Store, cursor: str) -> None:
 
 def test_a_record_keeps_its_types(store: Store) -> None:
     Resources(store).sync("y")
-    stream = EltStream(
-        id="s",
-        elt_sync_id="y",
-        name="n",
-        origin={"file": "a.csv", "options": {"skip": 1}},
-        incremental_primary_key_name=["id"],
-        excluded_substreams=["x"],
-        full_sync_always=True,
-        **TIMES,
-    )
+    origin = {"file": "a.csv", "options": {"skip": 1}}
+    options: Any = {"incremental_primary_key_name": ["id"], "excluded_substreams": ["x"], "full_sync_always": True}
+    stream = EltStream(id="s", elt_sync_id="y", name="n", origin=origin, **options, **TIMES)
     store.elt_streams.insert(stream)
     assert store.elt_streams.get("s") == stream
     store.elt_streams.update("s", loaded=True, incremental_primary_key_name=None)

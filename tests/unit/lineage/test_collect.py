@@ -5,31 +5,22 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_provider_datapipe.api.models.transforms import AvailableReferences, Transform
+from airflow_provider_datapipe.api.models.transforms import AvailableReferences
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.flows import run_blocking
 from airflow_provider_datapipe.lineage.collect import Work, lineage_of
 from airflow_provider_datapipe.lineage.model import Lineage
 from airflow_provider_datapipe.lineage.names import Naming
 from airflow_provider_datapipe.runs.models import RunTarget
+from tests.unit.runs.model_service import transform
 
 
 class ManyTransforms:
     """Service with only transforms. The last one is attached to an orchestration."""
 
     def __init__(self, count: int) -> None:
-        given = {
-            "folder_path": "f",
-            "status": "published",
-            "materialization": "view",
-            "sql_template": "SELECT 1",
-            "parameters": [],
-            "created_at": "2026-01-01T00:00:00Z",
-            "updated_at": "2026-01-01T00:00:00Z",
-        }
-        self.transforms = [
-            Transform.model_validate({"id": f"t{number}", "name": f"n{number}", **given}) for number in range(count)
-        ]
+        given = {"folder_path": "f", "materialization": "view"}
+        self.transforms = [transform(id=f"t{number}", name=f"n{number}", **given) for number in range(count)]
         self.transforms[-1] = self.transforms[-1].model_copy(update={"orchestration_workflow_id": "nightly"})
         self.requests: list[str] = []
 

@@ -10,6 +10,7 @@ from airflow_provider_datapipe.lineage import columns as column_lineage
 from airflow_provider_datapipe.lineage.columns import columns_of
 
 PLACES = {"orders": "shop.orders", "people": "shop.people"}
+JOINED = "FROM {{orders}} o JOIN {{people}} p ON p.id = o.person"
 
 
 @pytest.mark.parametrize(
@@ -17,11 +18,7 @@ PLACES = {"orders": "shop.orders", "people": "shop.people"}
     [
         ("SELECT id, total AS amount FROM {{orders}}", ["id", "amount"], {"id": ["o.id"], "amount": ["o.total"]}),
         # A table without an alias has its own name.
-        (
-            "SELECT orders.id FROM {{orders}} JOIN {{people}} ON people.id = orders.person",
-            ["id"],
-            {"id": ["o.id"]},
-        ),
+        ("SELECT orders.id FROM {{orders}} JOIN {{people}} ON people.id = orders.person", ["id"], {"id": ["o.id"]}),
         (
             """
             WITH big AS (SELECT person, sum(total) AS t FROM {{orders}} GROUP BY person)
@@ -36,7 +33,7 @@ PLACES = {"orders": "shop.orders", "people": "shop.people"}
         ("SELECT ID AS Key FROM {{orders}}", ["Key"], {"Key": ["o.id"]}),
         # A star stands for the columns that the service lists.
         (
-            "SELECT o.*, p.name AS person_name FROM {{orders}} o JOIN {{people}} p ON p.id = o.person",
+            f"SELECT o.*, p.name AS person_name {JOINED}",
             ["id", "total", "person_name"],
             {"id": ["o.id"], "total": ["o.total"], "person_name": ["p.name"]},
         ),
@@ -66,17 +63,9 @@ PLACES = {"orders": "shop.orders", "people": "shop.people"}
         ("SELECT *, total * 2 FROM {{orders}}", ["id", "(total * 2)"], {}),
         ("SELECT *, 1 AS total FROM {{orders}}", ["id", "total", "total_1"], {"id": ["o.id"]}),
         # The star before a column has a column of the same name, so the service changes the name of the second one.
-        (
-            "SELECT o.*, p.id FROM {{orders}} o JOIN {{people}} p ON p.id = o.person",
-            ["id", "person", "id_1"],
-            {"person": ["o.person"]},
-        ),
+        (f"SELECT o.*, p.id {JOINED}", ["id", "person", "id_1"], {"person": ["o.person"]}),
         ("SELECT *, person AS Total FROM {{orders}}", ["id", "total", "Total:1"], {"id": ["o.id"]}),
-        (
-            "SELECT p.id, o.* FROM {{orders}} o JOIN {{people}} p ON p.id = o.person",
-            ["id", "id_1", "person"],
-            {"id": ["p.id"], "person": ["o.person"]},
-        ),
+        (f"SELECT p.id, o.* {JOINED}", ["id", "id_1", "person"], {"id": ["p.id"], "person": ["o.person"]}),
         (
             "SELECT *, total AS x, id AS x_1 FROM {{orders}}",
             ["id", "x", "x_1"],
@@ -129,7 +118,7 @@ def test_work_for_wide_sql_is_linear_in_its_width(monkeypatch: pytest.MonkeyPatc
 
 
 def test_slow_parsing_has_no_column_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_datapipe.lineage.columns._TIME_LIMIT", -1)
+    monkeypatch.setattr(column_lineage, "_TIME_LIMIT", -1)
     assert columns_of("SELECT id FROM {{orders}}", PLACES, ["id"]) == {}
 
 

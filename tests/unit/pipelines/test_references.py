@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from airflow_provider_datapipe.api.models.elt_syncs import AvailableStream
-from airflow_provider_datapipe.api.models.transforms import Reference, Transform
+from airflow_provider_datapipe.api.models.transforms import Reference
 from airflow_provider_datapipe.pipelines.references import ReferenceCatalog
-
-TIMES = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
-
-
-def transform(transform_id: str, folder: str, name: str, status: str = "published") -> Transform:
-    fixed = {"materialization": "view", "sql_template": "SELECT 1", "parameters": []}
-    given: dict[str, Any] = {"id": transform_id, "folder_path": folder, "name": name, "status": status}
-    return Transform.model_validate(fixed | given | TIMES)
+from tests.unit.runs.model_service import transform
 
 
 def reference(tag: str, dw_item_id: str | None = None, kind: str | None = None) -> Reference:
@@ -33,16 +24,16 @@ def catalog() -> ReferenceCatalog:
     made.add_stream("4", "twice", "table")
     made.add_stream("5", "twice", "table")
     made.add_stream("6", None, "bare")
-    for each in (
-        transform("a", "marts/eu", "paid"),
-        transform("b", "", "paid"),
-        transform("c", "marts", "sketch", "draft"),
-        transform("d", "marts", "both", "draft"),
-        transform("e", "marts", "both"),
-        transform("f", "a.b", "c"),
-        transform("g", "a/b", "c"),
+    for transform_id, folder, name, status in (
+        ("a", "marts/eu", "paid", "published"),
+        ("b", "", "paid", "published"),
+        ("c", "marts", "sketch", "draft"),
+        ("d", "marts", "both", "draft"),
+        ("e", "marts", "both", "published"),
+        ("f", "a.b", "c", "published"),
+        ("g", "a/b", "c", "published"),
     ):
-        made.add_transform(each)
+        made.add_transform(transform(id=transform_id, folder_path=folder, name=name, status=status))
     return made
 
 

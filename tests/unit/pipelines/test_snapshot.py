@@ -105,9 +105,7 @@ STREAM = {"id": "stream:a", "kind": "stream", "resource_id": "a", "name": "a"}
         ([{**STREAM, "name": ""}], "name must be a non-empty string"),
         ([{**STREAM, "kind": "table", "id": "table:a"}], "kind is 'table', not one of stream, transform,"),
         ([{**STREAM, "id": "stream:b"}], "id is 'stream:b', not made of kind and resource_id"),
-        ([{**STREAM, "depends_on": "stream:b"}], "depends_on is not a list of strings"),
-        ([{**STREAM, "depends_on": [1]}], "depends_on is not a list of strings"),
-        ([{**STREAM, "depends_on": None}], "depends_on is not a list of strings"),
+        *(([{**STREAM, "depends_on": no}], "depends_on is not a list of strings") for no in ("stream:b", [1], None)),
         ([STREAM, STREAM], "duplicate id 'stream:a'"),
         (
             [{**STREAM, "depends_on": ["stream:b"]}],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -24,14 +24,7 @@ from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.runs.task_state import AirflowTaskState, NoTaskState, TaskState
 from airflow_provider_datapipe.webhook import sources
 from airflow_provider_datapipe.webhook.batches import Limits
-from airflow_provider_datapipe.webhook.delivery import (
-    Delivery,
-    IngestError,
-    IngestResult,
-    Sending,
-    SourceChangedError,
-)
-from airflow_provider_datapipe.webhook.sources import Record
+from airflow_provider_datapipe.webhook.delivery import Delivery, IngestError, IngestResult, Sending, SourceChangedError
 from tests.support.examples import scaled
 from tests.support.tasks import Memory
 
@@ -97,21 +90,17 @@ def rows(count: int) -> list[dict[str, Any]]:
     return [{"id": number} for number in range(count)]
 
 
-def delivery(
+def attempt(
     service: Service,
     task_state: TaskState,
-    records: list[Any] | Callable[[], Generator[Record]],
+    records: list[Any],
     *,
     count: int = 3,
     retry: RetryPolicy = FAST,
     warn: Callable[[str], None] = lambda _: None,
-) -> Delivery:
-    source = records if callable(records) else partial(sources.given, records)
-    return Delivery(source, Limits(count, 1000), Sending(service.post, retry, warn), task_state)
-
-
-def attempt(service: Service, task_state: TaskState, records: list[Any], **options: Any) -> IngestResult:
-    made = delivery(service, task_state, records, **options)
+) -> IngestResult:
+    sending = Sending(service.post, retry, warn)
+    made = Delivery(partial(sources.given, records), Limits(count, 1000), sending, task_state)
     made.resume()
     return made.run(lambda _: None)
 
@@ -124,21 +113,12 @@ def test_all_batches_are_accepted_at_once() -> None:
     service, store = Service(), Store()
     result = attempt(service, AirflowTaskState(store, 1), rows(7))
     assert ids(service) == list(range(7))
-    assert {**result, "results": None} == {
-        "records": 7,
-        "batches": 3,
-        "bytes": sum(len(json.dumps(rows(7)[first : first + 3], separators=(",", ":"))) for first in (0, 3, 6)),
-        "rows": 7,
-        "maybe_twice": 0,
-        "resumed_from": 0,
-        "results": None,
-        "results_omitted": 0,
-    }
-    assert [(each["first"], each["records"], each["rows"], each["attempts"]) for each in result["results"]] == [
-        (0, 3, 3, 1),
-        (3, 3, 3, 1),
-        (6, 1, 1, 1),
-    ]
+    sizes = [len(json.dumps(rows(7)[first : first + 3], separators=(",", ":"))) for first in (0, 3, 6)]
+    counts = {"records": 7, "batches": 3, "bytes": sum(sizes), "rows": 7}
+    zeros = {"maybe_twice": 0, "resumed_from": 0, "results_omitted": 0}
+    assert {**result, "results": None} == {**counts, **zeros, "results": None}
+    found = [(each["first"], each["records"], each["rows"], each["attempts"]) for each in result["results"]]
+    assert found == [(0, 3, 3, 1), (3, 3, 3, 1), (6, 1, 1, 1)]
     # One write per answer, one before the first and one after the last.
     assert store.writes == 5
 
@@ -146,12 +126,9 @@ def test_all_batches_are_accepted_at_once() -> None:
 @pytest.mark.parametrize(
     ("fate", "twice", "stored"),
     [
-        ("not now", 0, 1),
-        ("no connection", 0, 1),
-        ("lost before", 3, 1),
-        ("lost after", 3, 2),
-        ("failed before", 3, 1),
-        ("failed after", 3, 2),
+        *((fate, 0, 1) for fate in ("not now", "no connection")),
+        *((fate, 3, 1) for fate in ("lost before", "failed before")),
+        *((fate, 3, 2) for fate in ("lost after", "failed after")),
     ],
 )
 def test_temporary_errors_are_retried_and_duplicates_counted(fate: str, twice: int, stored: int) -> None:
@@ -205,20 +182,6 @@ def test_retry_may_change_only_unaccepted_records() -> None:
     assert service.requests == 2
     assert attempt(service, AirflowTaskState(store, 1), rows(8))["records"] == 8
     assert ids(service) == list(range(8))
-
-
-def test_restart_delivers_another_source() -> None:
-    store, service = Store(), Service("accepted", "refused")
-    with pytest.raises(IngestError):
-        attempt(service, AirflowTaskState(store, 1), rows(7))
-    made = delivery(service, AirflowTaskState(store, 1), [{"id": 9}])
-    made.resume()
-    with pytest.raises(SourceChangedError):
-        made.run(lambda _: None)
-    made.restart()
-    result = made.run(lambda _: None)
-    assert (result["records"], result["resumed_from"]) == (1, 0)
-    assert ids(service) == [0, 1, 2, 9]
 
 
 def test_successful_delivery_is_repeated_only_if_cleared() -> None:

@@ -77,6 +77,9 @@ def table(**columns: Any) -> bytes:
     return made.getvalue()
 
 
+MANY = table(id=list(range(5_000)))
+
+
 def test_records_of_a_parquet_file() -> None:
     content = table(
         id=pa.array([2**60, None], pa.int64()),
@@ -104,18 +107,13 @@ def test_records_of_a_parquet_file() -> None:
         (table(ok=[1])[:-20], r"o\.parquet cannot be read as Parquet after row 0"),
         (table(secret=[float("nan")]), r"row 1 of o\.parquet: secret: NaN and infinities"),
         (table(raw=[b"bytes"]), r"row 1 of o\.parquet: raw: a value of the type bytes"),
+        (MANY[:1_000] + bytes(400) + MANY[1_400:], r"o\.parquet cannot be read as Parquet after row \d+ \(.+\)\.$"),
     ],
+    ids=["no file", "cut", "NaN", "bytes", "damaged page"],
 )
 def test_invalid_parquet_content_is_an_error(content: bytes, message: str) -> None:
     with pytest.raises(RecordError, match=message):
         list(parquet(opener(content), "o.parquet"))
-
-
-def test_damaged_parquet_page_is_an_error_of_the_file() -> None:
-    content = bytearray(table(id=list(range(5_000))))
-    content[1_000:1_400] = bytes(400)
-    with pytest.raises(RecordError, match=r"o\.parquet cannot be read as Parquet after row \d+ \(.+\)\.$"):
-        list(parquet(opener(bytes(content)), "o.parquet"))
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), ConnectionResetError("lost")])

@@ -9,6 +9,7 @@ from datapipe_local.services.context import Context
 from datapipe_local.storage.clock import Clock
 from datapipe_local.storage.store import Store
 from datapipe_local.warehouse.warehouse import Warehouse
+from tests.support.postgresql import PostgreSQL, need_postgresql
 from tests.unit.datapipe_local.file_loads import FileLoads
 
 
@@ -36,3 +37,10 @@ def context(store: Store, warehouse: Warehouse) -> Context:
 @pytest.fixture
 def files(tmp_path: Path, warehouse: Warehouse) -> FileLoads:
     return FileLoads(tmp_path / "source", warehouse)
+
+
+@pytest.fixture(scope="module")
+def postgresql_server() -> Iterator[PostgreSQL]:
+    need_postgresql()
+    with PostgreSQL() as server:
+        yield server

@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -82,16 +84,9 @@ def add_jobs(context: Context, *subjects: str) -> None:
     context.wake.set()
 
 
-def fail(error: Exception) -> Callable[[Stop], Any]:
-    def work(_: Stop) -> Any:
-        raise error
-
-    return work
-
-
 def test_each_outcome_is_recorded(context: Context, start: Start) -> None:
-    executor = start(good=lambda _: 7, bad=fail(RunError("no file")), defect=fail(ZeroDivisionError()))
-    assert executor.wait(3) == [
+    bad, defect = (Mock(side_effect=error) for error in (RunError("no file"), ZeroDivisionError()))
+    assert start(good=lambda _: 7, bad=bad, defect=defect).wait(3) == [
         ("bad", None, "no file"),
         ("defect", None, "datapipe-local itself failed (ZeroDivisionError): see the service's log."),
         ("good", 7, None),
@@ -202,41 +197,24 @@ def full() -> sqlite3.OperationalError:
 
 
 def test_an_outcome_is_recorded_after_a_full_disk(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    worked: list[int] = []
-
-    def work(_: Stop) -> None:
-        worked.append(1)
-        raise RunError("no room")
-
+    work = Mock(side_effect=RunError("no room"))
     assert start(failures=[full() for _ in range(5)], bad=work).wait() == [("bad", None, "no room")]
-    assert worked == [1]
+    assert work.call_count == 1
     assert not any(record.exc_info for record in caplog.records)
 
 
 def test_work_is_repeated_after_a_full_disk(start: Start) -> None:
-    failures = [full(), full()]
-
-    def work(_: Stop) -> int:
-        if failures:
-            raise failures.pop()
-        return 7
-
-    assert start(again=work).wait() == [("again", 7, None)]
+    assert start(again=Mock(side_effect=[full(), full(), 7])).wait() == [("again", 7, None)]
 
 
 def test_work_that_never_finds_room_fails(context: Context, start: Start) -> None:
     error = f"No space left on device in {context.store.folder}: make room there, and run it again."
-    assert start(large=fail(full())).wait() == [("large", None, error)]
+    assert start(large=Mock(side_effect=full())).wait() == [("large", None, error)]
 
 
 def test_no_work_begins_during_an_outage(context: Context, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    probes: list[bool] = []
-
-    def probe() -> bool:
-        probes.append(True)
-        return len(probes) > 10
-
+    probe = Mock(side_effect=chain([False] * 10, repeat(True)))
     monkeypatch.setattr(context.outage, "probe", probe)
     context.outage.begin(full())
-    ((_, probed, _),) = start(late=lambda _: len(probes)).wait()
+    ((_, probed, _),) = start(late=lambda _: probe.call_count).wait()
     assert probed > 10

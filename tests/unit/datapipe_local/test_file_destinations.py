@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -106,16 +107,12 @@ def either(tmp_path: Path, request: pytest.FixtureRequest) -> Files:
     return Files(tmp_path, request.param)
 
 
-def fail_to_replace(*_: object) -> None:
-    raise OSError(28, "No space left on device")
-
-
 @pytest.mark.parametrize("next_mode", [INSERT, MIRROR])
 def test_changes_of_a_failed_run_are_written_by_the_next(
     either: Files, next_mode: OperationName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", fail_to_replace)
+        patched.setattr(Path, "replace", Mock(side_effect=OSError(28, "No space left on device")))
         with pytest.raises(RunError, match=r"things\.\w+ cannot be written: No space left on device"):
             either.run(UPSERT, record(1, name="Zoë"))
     either.run(next_mode, record(2, name="Bob"))

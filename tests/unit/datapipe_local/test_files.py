@@ -8,7 +8,8 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+from unittest.mock import Mock
 
 import duckdb
 import pytest
@@ -127,16 +128,12 @@ def test_within_selects_files_of_an_archive(files: FileLoads, origin: Any, expec
         assert [row[0] for row in files.rows("id")] == expected
 
 
-class Disk(NamedTuple):
-    free: int
-
-
 def test_an_archive_that_would_fill_the_disk_is_refused(files: FileLoads, monkeypatch: pytest.MonkeyPatch) -> None:
     pack(files.folder / "a.csv.zip", {"a.csv": "id\n" + "1\n" * 1_000_000})
     pack(files.folder / "many.zip", {f"{n}.csv": "id\n1\n" for n in range(3)})
     cases: list[tuple[Any, str, Any, dict[str, Any], str]] = [
         (archives, "_LARGE", 1_000_000, {"file": "a.csv.zip"}, r"would become 2000003 bytes, \d+ times as many"),
-        (shutil, "disk_usage", lambda _: Disk(2_000_002), {"file": "a.csv.zip"}, "there is no room for them"),
+        (shutil, "disk_usage", lambda _: Mock(free=2_000_002), {"file": "a.csv.zip"}, "there is no room for them"),
         (archives, "_MOST_FILES", 2, {"files": "many.zip"}, "holds 3 files, more than 2"),
     ]
     for module, name, value, origin, message in cases:
@@ -168,10 +165,8 @@ def test_an_archive_that_is_damaged_anywhere_is_refused(files: FileLoads, method
 
 
 def test_unpacking_ends_once_its_stream_is_deleted(files: FileLoads) -> None:
-    def check() -> None:
-        raise WarehouseError("The stream was deleted.")
-
     pack(files.folder / "a.csv.zip", {"a.csv": "id\n1\n"})
+    check = Mock(side_effect=WarehouseError("The stream was deleted."))
     with pytest.raises(WarehouseError, match="deleted"):
         files.load(Need(check=check), file="a.csv.zip")
 
@@ -239,10 +234,8 @@ def test_an_unreadable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
         assert not missing.value.lost_access
 
     # The tests may run as root, who may read everything.
-    def refuse(path: Path) -> Any:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(os, "scandir", refuse)
+    refusal = PermissionError(13, "Permission denied", str(tmp_path))
+    monkeypatch.setattr(os, "scandir", Mock(side_effect=refusal))
     with pytest.raises(SourceError, match="give this user the permission") as refused:
         FilesSource({"path": str(tmp_path)}).offers()
     assert refused.value.lost_access

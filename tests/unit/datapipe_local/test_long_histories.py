@@ -27,6 +27,11 @@ def moment(number: int, of: int) -> str:
     return as_timestamp(END - timedelta(minutes=of - number))
 
 
+def ended(at: str) -> dict[str, Any]:
+    """Return the fields of a run without a duration."""
+    return {"status": "COMPLETED", "started_at": at, "finished_at": at}
+
+
 def filled(path: Path, number: int) -> Context:
     """Return a service with this number of runs of each kind, and of transforms."""
     store = Store(path)
@@ -41,29 +46,20 @@ def filled(path: Path, number: int) -> Context:
                 id=str(RunId(f"run.{stream}", at)),
                 elt_sync_id="run",
                 elt_stream_id=f"run.{stream}",
-                started_at=at,
-                finished_at=at,
-                status="COMPLETED",
                 full_sync_trigger="NONE",
                 operation_mode="FULL",
+                **ended(at),
             )
             for stream in range(3)
             for at in moments
         )
         store.reverse_etl_sync_runs.insert_all(
-            records.ReverseEtlSyncRun(
-                id=str(RunId("out", at)), reverse_etl_sync_id="out", started_at=at, finished_at=at, status="COMPLETED"
-            )
+            records.ReverseEtlSyncRun(id=str(RunId("out", at)), reverse_etl_sync_id="out", **ended(at))
             for at in moments
         )
         store.orchestration_runs.insert_all(
             records.OrchestrationRun(
-                id=f"run-{n}",
-                orchestration_id="weekly" if n < 20 else "nightly",
-                status="COMPLETED",
-                due_at=at,
-                started_at=at,
-                finished_at=at,
+                id=f"run-{n}", orchestration_id="weekly" if n < 20 else "nightly", due_at=at, **ended(at)
             )
             for n, at in enumerate(moments)
         )

@@ -69,7 +69,10 @@ def seed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def apply(context: Context, path: Path) -> dict[str, int]:
+def apply(context: Context, path: Path, text: str | None = None) -> dict[str, int]:
+    """Apply a seed file, whose content a text replaces, and return the number of changes of each kind."""
+    if text is not None:
+        path.write_text(text)
     seeding = Seeding(context, Document(path))
     seeding.apply()
     return dict(seeding.applied)
@@ -106,12 +109,9 @@ def test_a_repeated_seed_changes_nothing(context: Context, seed_file: Path) -> N
 
 def test_a_changed_entry_is_changed(context: Context, seed_file: Path) -> None:
     apply(context, seed_file)
-    seed_file.write_text(
-        SEED.replace("orders.csv", "orders.parquet")
-        .replace(", options: {nullstr: NA}", "")
-        .replace("SELECT 1 AS x", "SELECT 2 AS y")
-    )
-    assert apply(context, seed_file) == {"elt_stream": 1, "transform": 1}
+    other_file = SEED.replace("orders.csv, options: {nullstr: NA}", "orders.parquet")
+    changed = other_file.replace("SELECT 1 AS x", "SELECT 2 AS y")
+    assert apply(context, seed_file, changed) == {"elt_stream": 1, "transform": 1}
     stream = context.store.elt_streams.get("shop.orders")
     assert stream is not None
     assert stream.origin["file"] == "orders.parquet"
@@ -120,8 +120,8 @@ def test_a_changed_entry_is_changed(context: Context, seed_file: Path) -> None:
 
 def test_the_stream_of_a_report_has_options(context: Context, seed_file: Path) -> None:
     of_report = "{name: sums, custom_report_id: report, hashed_columns: [x], sync_interval: 0 4 * * *}"
-    seed_file.write_text(SEED.replace("{name: items, file: items.jsonl}", of_report) + REPORT)
-    assert apply(context, seed_file)["elt_stream"] == 2
+    text = SEED.replace("{name: items, file: items.jsonl}", of_report) + REPORT
+    assert apply(context, seed_file, text)["elt_stream"] == 2
     stream = elt_syncs.streams(context, "shop")[-1]
     assert stream.origin == {"custom_report_id": "report"}
     assert (stream.hashed_columns, stream.sync_interval) == (["x"], "0 4 * * *")
@@ -133,8 +133,7 @@ def test_a_published_table_can_have_a_schedule(context: Context, seed_file: Path
     table = SEED.replace("publish: true", "publish: true, materialization: table")
     never, daily = (None, "none"), ("0 4 * * *", "schedule")
     for text, expected in ((table, never), (table.replace("a/b", SCHEDULED), daily), (table, never)):
-        seed_file.write_text(text)
-        apply(context, seed_file)
+        apply(context, seed_file, text)
         transform = transforms.get(context, "numbers")
         assert (transform.cron_expression, transform.rebuild_trigger) == expected
 
@@ -142,8 +141,7 @@ def test_a_published_table_can_have_a_schedule(context: Context, seed_file: Path
 def test_the_schedule_of_a_draft_waits_until_it_is_published(context: Context, seed_file: Path) -> None:
     fields = "materialization: table, cron_expression: 0 4 * * *, sql_template: SELECT 1 AS x"
     draft = f"transforms:\n  - {{id: t, name: t, {fields}}}\n"
-    seed_file.write_text(draft)
-    apply(context, seed_file)
+    apply(context, seed_file, draft)
     transform = transforms.get(context, "t")
     assert (transform.status, transform.cron_expression) == ("draft", "0 4 * * *")
     assert [one.subject_id for one in schedules.effective(context)] == []
@@ -152,31 +150,26 @@ def test_the_schedule_of_a_draft_waits_until_it_is_published(context: Context, s
     # A view has no schedule, published or not.
     other = draft.replace("id: t, name: t", "id: u, name: u")
     for wrong in (other.replace("materialization: table, ", ""), other.replace("0 4 * * *", "soon")):
-        seed_file.write_text(wrong)
         with pytest.raises(SetupError, match=r"line 2: transforms\[0\]\.cron_expression"):
-            apply(context, seed_file)
+            apply(context, seed_file, wrong)
 
 
 def test_a_seed_changes_transforms_of_version_control(context: Context, seed_file: Path) -> None:
-    seed_file.write_text("transforms_managed_by_version_control: true\n" + SEED)
-    apply(context, seed_file)
+    apply(context, seed_file, "transforms_managed_by_version_control: true\n" + SEED)
     with pytest.raises(BadRequestError, match="managed by version control"):
         transform_drafts.update(context, "numbers", {"documentation": "x"})
     # A seed without this setting does not change the setting.
-    seed_file.write_text(SEED.replace("SELECT 1 AS x", "SELECT 2 AS y"))
-    apply(context, seed_file)
+    apply(context, seed_file, SEED.replace("SELECT 1 AS x", "SELECT 2 AS y"))
     assert [column.name for column in transforms.columns(context, "numbers")] == ["y"]
     with pytest.raises(BadRequestError, match="managed by version control"):
         transform_drafts.update(context, "numbers", {"documentation": "x"})
-    seed_file.write_text("transforms_managed_by_version_control: false\n" + SEED)
-    apply(context, seed_file)
+    apply(context, seed_file, "transforms_managed_by_version_control: false\n" + SEED)
     assert transform_drafts.update(context, "numbers", {"documentation": "x"}).documentation == "x"
 
 
 def test_reverse_etl_writes_to_a_connection_of_the_store(context: Context, seed_file: Path) -> None:
     apply(context, seed_file)
-    seed_file.write_text(TO_FILES)
-    assert apply(context, seed_file) == {"reverse_etl_sync": 1}
+    assert apply(context, seed_file, TO_FILES) == {"reverse_etl_sync": 1}
 
 
 #: A text of the seed, its replacement, and the error.
@@ -251,13 +244,11 @@ def test_an_error_names_the_file_the_line_and_the_place(
 
 def test_a_refused_seed_leaves_the_views(context: Context, seed_file: Path) -> None:
     reader = '  - {name: reader, publish: true, sql_template: "FROM {{model.a.b.numbers}}"}\n'
-    seed_file.write_text(SEED + reader)
-    apply(context, seed_file)
+    apply(context, seed_file, SEED + reader)
     new = '  - {name: new, publish: true, sql_template: "SELECT 3 AS z"}\n'
     wrong = new + "  - {name: wrong, publish: true, sql_template: SELEC}\n"
-    seed_file.write_text(SEED.replace("SELECT 1 AS x", "SELECT 2 AS y") + wrong)
     with pytest.raises(SetupError, match="The SQL fails"):
-        apply(context, seed_file)
+        apply(context, seed_file, SEED.replace("SELECT 1 AS x", "SELECT 2 AS y") + wrong)
     for view in ("a_b.numbers", "models.reader"):
         assert [column.name for column in context.warehouse.columns(f"FROM {view}")] == ["x"]
     assert not context.warehouse.has(Place("models", "new"))
@@ -307,8 +298,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_seed_can_be_empty(context: Context, tmp_path: Path) -> None:
-    (tmp_path / "seed.yaml").write_text("")
-    assert apply(context, tmp_path / "seed.yaml") == {}
+    assert apply(context, tmp_path / "seed.yaml", "") == {}
 
 
 def test_the_example_is_a_seed(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,15 +45,13 @@ def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries({}, optional=fields)
 
 
+STREAM_FLAGS = ("full_sync_always", "full_sync_at_midnight", "protected_from_full_sync", "enabled_history_table")
 STREAM = some(
     sync_interval=CRON,
     incremental_pointer_id=TEXT,
     incremental_primary_key_name=st.lists(TEXT, min_size=1, max_size=2, unique=True),
-    full_sync_always=FLAG,
-    full_sync_at_midnight=FLAG,
-    protected_from_full_sync=FLAG,
-    enabled_history_table=FLAG,
     options=some(nullstr=TEXT, skip=st.integers(0, 3), header=FLAG),
+    **dict.fromkeys(STREAM_FLAGS, FLAG),
 )
 SYNC = some(
     sync_interval=CRON,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from datapipe_local.connectors import destinations
 from datapipe_local.connectors.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
 from datapipe_local.connectors.destinations.sql_delivery_log import TABLE
 from datapipe_local.storage.records import Connection
-from tests.support.postgresql import PostgreSQL, need_postgresql
+from tests.support.postgresql import PostgreSQL
 
 INSERT, UPDATE, UPSERT, MIRROR = OperationName.INSERT, OperationName.UPDATE, OperationName.UPSERT, OperationName.MIRROR
 PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, name VARCHAR(5) NOT NULL, age INTEGER CHECK (age >= 0))"
@@ -28,12 +29,12 @@ def person(number: int, name: str | None, **others: Any) -> Record:
     return Record(str(number), {"id": number, "name": name, **others}, {"id": number})
 
 
-class Database:
-    """A database, and the destinations that are opened in it."""
+class Database(ExitStack):
+    """A database, and the destinations that are opened in it. They are closed at the end."""
 
     def __init__(self, url: str) -> None:
+        super().__init__()
         self.url = url
-        self.opened: list[Destination] = []
 
     @property
     def connection(self) -> Connection:
@@ -42,7 +43,7 @@ class Database:
     def open(self, mode: OperationName = UPSERT, table: str = "people", **progress: Any) -> Destination:
         target = Target("sync", table, mode)
         opened = destinations.connect(self.connection, target, progress=Progress(**progress), pause=lambda _: None)
-        self.opened.append(opened)
+        self.callback(opened.close)
         return opened
 
     def run(self, *records: Record, **progress: Any) -> tuple[list[Outcome], str | None]:
@@ -68,31 +69,22 @@ class Database:
         return "".join(name for (name,) in self.execute("SELECT name FROM log ORDER BY name"))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
-    need_postgresql()
-    with PostgreSQL() as server:
-        yield server
-
-
 @pytest.fixture
-def postgresql(server: PostgreSQL) -> Iterator[Database]:
-    database = Database(server.url)
-    yield database
-    for destination in database.opened:
-        destination.close()
+def postgresql(postgresql_server: PostgreSQL) -> Iterator[Database]:
+    with Database(postgresql_server.url) as database:
+        yield database
     database.execute("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
 
 
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Database]:
+    with Database(f"sqlite:///{tmp_path / 'shop.db'}") as database:
+        yield database
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    if request.param == "postgresql":
-        yield request.getfixturevalue("postgresql")
-        return
-    database = Database(f"sqlite:///{tmp_path / 'shop.db'}")
-    yield database
-    for destination in database.opened:
-        destination.close()
+def database(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
 
 
 def test_upsert_adds_and_changes_sent_columns(database: Database) -> None:
@@ -196,9 +188,10 @@ def test_a_deferred_constraint_refuses_one_record(postgresql: Database) -> None:
 
 def test_a_table_of_another_schema(postgresql: Database) -> None:
     postgresql.execute("CREATE SCHEMA crm", "CREATE TABLE crm.people (id INTEGER PRIMARY KEY, name TEXT)")
-    assert postgresql.open(UPSERT, "crm.people").send([person(1, "Ada")]) == [None]
+    table = postgresql.open(UPSERT, "crm.people")
+    assert table.send([person(1, "Ada")]) == [None]
     assert postgresql.execute("SELECT * FROM crm.people") == [(1, "Ada")]
-    postgresql.opened.pop().close()
+    table.close()
     postgresql.execute("DROP SCHEMA crm CASCADE")
 
 

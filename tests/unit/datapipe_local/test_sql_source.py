@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import socket
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +23,7 @@ from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.loading.readable import Query, Selection
 from datapipe_local.warehouse.loading.table_loader import TableLoader
 from datapipe_local.warehouse.warehouse import Place, Warehouse
-from tests.support.postgresql import PostgreSQL, need_postgresql
+from tests.support.postgresql import PostgreSQL
 from tests.unit.datapipe_local.file_loads import FACTS
 
 pytestmark = pytest.mark.slow
@@ -56,16 +55,9 @@ class Database:
             connection.execute(sa.insert(table), [{"id": start + n, "at": value} for n, value in enumerate(pointers)])
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    need_postgresql()
-    with PostgreSQL() as server:
-        yield server.url.replace("+psycopg", "")
-
-
 @pytest.fixture
-def postgresql(server: str) -> Database:
-    return Database(server)
+def postgresql(postgresql_server: PostgreSQL) -> Database:
+    return Database(postgresql_server.url.replace("+psycopg", ""))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -145,15 +146,11 @@ class KilledError(BaseException):
     """Stands for the end of the process."""
 
 
-def kill(*_: object) -> None:
-    raise KilledError
-
-
 def test_an_interrupted_deletion_is_finished(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         put_published(context, name, "SELECT 1 AS x")
         with monkeypatch.context() as patch:
-            patch.setattr(context.warehouse, "drop", kill)
+            patch.setattr(context.warehouse, "drop", Mock(side_effect=KilledError))
             with pytest.raises(KilledError):
                 transform_removal.delete(context, name)
     # Another transform took the place of the first one.

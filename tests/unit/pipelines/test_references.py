@@ -9,6 +9,9 @@ from airflow_provider_datapipe.api.models.transforms import Reference
 from airflow_provider_datapipe.pipelines.references import ReferenceCatalog
 from tests.unit.runs.model_service import transform
 
+ORDERS = AvailableStream(name="orders", retired=False, sub_streams=("items",))
+PEOPLE = AvailableStream(name="people", retired=False)
+
 
 def reference(tag: str, dw_item_id: str | None = None, kind: str | None = None) -> Reference:
     kind = kind or ("raw_view" if tag.startswith("raw.") else "model_view")
@@ -45,8 +48,6 @@ def catalog() -> ReferenceCatalog:
         # Services may use other tags, so the table name in the warehouse also identifies a stream.
         (reference("raw.my-shop.orders", "shop.orders"), ["stream:1"]),
         (reference("orders", "shop.orders", "raw_view"), ["stream:1"]),
-        (reference("raw.shop.order"), []),
-        (reference("raw.shop.orders__items"), []),
         # Both streams load this table.
         (reference("raw.twice.table"), ["stream:4", "stream:5"]),
         (reference("raw.bare"), ["stream:6"]),
@@ -57,8 +58,8 @@ def catalog() -> ReferenceCatalog:
         # Only published transforms can be read.
         (reference("model.marts.both"), ["transform:e"]),
         (reference("model.a.b.c"), ["transform:f", "transform:g"]),
-        (reference("model.marts.paid"), []),
-        (reference("model.shop.orders"), []),
+        *((reference(tag), []) for tag in ("raw.shop.order", "raw.shop.orders__items")),
+        *((reference(tag), []) for tag in ("model.marts.paid", "model.shop.orders")),
     ],
     ids=lambda value: value.tag if isinstance(value, Reference) else ",".join(value),
 )
@@ -88,18 +89,13 @@ def test_source_of_a_reverse_etl_sync(
 
 @pytest.mark.parametrize("name", ["items", "orders_items", "orders__items"])
 def test_substream_belongs_to_its_stream(catalog: ReferenceCatalog, name: str) -> None:
-    offered = [
-        AvailableStream.model_validate({"name": "orders", "retired": False, "sub_streams": ["items"]}),
-        AvailableStream.model_validate({"name": "others", "retired": False, "sub_streams": ["people"]}),
-        AvailableStream.model_validate({"name": "people", "retired": False}),
-    ]
-    catalog.add_substreams("shop", offered, {"orders": "1", "people": "2"})
+    others = AvailableStream(name="others", retired=False, sub_streams=("people",))
+    catalog.add_substreams("shop", [ORDERS, others, PEOPLE], {"orders": "1", "people": "2"})
     assert catalog.nodes_of(reference(f"raw.shop.{name}")) == ["stream:1"]
     assert catalog.nodes_of(reference("raw.shop.people")) == ["stream:2"]
 
 
 def test_stream_takes_precedence_over_substream(catalog: ReferenceCatalog) -> None:
     catalog.add_stream("7", "shop", "orders_items")
-    offered = [AvailableStream.model_validate({"name": "orders", "retired": False, "sub_streams": ["items"]})]
-    catalog.add_substreams("shop", offered, {"orders": "1"})
+    catalog.add_substreams("shop", [ORDERS], {"orders": "1"})
     assert catalog.nodes_of(reference("raw.shop.orders_items")) == ["stream:7"]

@@ -116,13 +116,8 @@ def test_settings_contain_environment_variables() -> None:
 def test_merge_keys_share_fields_between_entries() -> None:
     text = """\
 elt_syncs:
-  - &shop
-    connection_label: Shop files
-    destination_schema_name: raw_shop
-    enabled: false
-    source_streams: [orders]
-  - <<: *shop
-    destination_schema_name: raw_other
+  - &shop {connection_label: Shop files, destination_schema_name: raw_shop, enabled: false, source_streams: [orders]}
+  - {<<: *shop, destination_schema_name: raw_other}
 """
     first, second = read(text).elt_syncs or []
     assert first.source_streams is not None

@@ -76,9 +76,8 @@ def test_dates_keep_their_values_next_to_large_integers(files: FileLoads) -> Non
 def test_text_among_other_values_is_the_same_in_each_run(merged: FileLoads) -> None:
     load_json(merged, {"id": 1, "at": 1, "a": "x"})
     # DuckDB reads values of several kinds as JSON.
-    assert (
-        load_json(merged, {"id": 2, "at": 2, "a": 'it\'s "y"'}, {"id": 3, "at": 2, "a": [1]}, {"id": 4, "at": 2}) == 3
-    )
+    rows = [{"id": 2, "at": 2, "a": 'it\'s "y"'}, {"id": 3, "at": 2, "a": [1]}, {"id": 4, "at": 2}]
+    assert load_json(merged, *rows) == 3
     assert merged.rows("a") == [("[1]",), ('it\'s "y"',), ("x",), (None,)]
 
 
@@ -191,9 +190,7 @@ def test_a_file_replaced_during_a_read_fails_the_load(files: FileLoads) -> None:
         ("NULL::BLOB", ["5", None]),
     ],
 )
-def test_parquet_files_of_a_pattern_have_several_types(
-    files: FileLoads, other: str, expected: list[str | None]
-) -> None:
+def test_parquet_files_of_a_pattern_differ_in_types(files: FileLoads, other: str, expected: list[str | None]) -> None:
     for name, value in (("1", "5"), ("2", other)):
         duckdb.execute(f"COPY (SELECT {value} AS x, {name} AS id) TO '{files.folder / name}.parquet'")
     assert files.load(files="*.parquet") == 2

@@ -140,9 +140,7 @@ def test_refused_addresses_of_a_name_are_skipped(server: ScriptedServer, monkeyp
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "10.0.0.1", "2852039166", "meta.example"])
-def test_a_proxy_does_not_get_refused_destinations(
-    proxy: ScriptedServer, monkeypatch: pytest.MonkeyPatch, host: str
-) -> None:
+def test_a_proxy_gets_no_refused_destination(proxy: ScriptedServer, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     answer_dns(monkeypatch, "169.254.169.254")
     with pytest.raises(RunError, match="was refused"):
         send(host)

@@ -215,9 +215,7 @@ def test_a_custom_report_refuses_system_reads(query: str) -> None:
         sandbox.tables_named(re.sub(r"\bshop\.", "", query))
 
 
-def test_a_file_named_like_a_table_is_not_read(
-    ours: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_named_like_tables_are_not_read(ours: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop.csv").write_text("id\n1\n")
     with pytest.raises(WarehouseError, match=r"There is no table shop\.csv"):

@@ -130,9 +130,8 @@ def test_a_sync_without_its_source_does_not_start(
         clock.moment = moment
         schedule.fire()
     assert pending_jobs(scheduled) == {("elt_stream_run", "hourly.rows")}
-    assert (
-        "Skipped: reverse_etl_sync_run of out_hourly: its source, the transform 'by_itself', is not in" in caplog.text
-    )
+    reason = "its source, the transform 'by_itself', is not in"
+    assert f"Skipped: reverse_etl_sync_run of out_hourly: {reason}" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -321,9 +320,7 @@ def test_the_engine_sleeps_until_the_next_due_time(scheduled: Context, clock: Se
     assert Engine(scheduled, {})._step(Stop()) == 0.5
 
 
-def test_a_defect_in_schedules_does_not_block_requested_runs(
-    scheduled: Context, clock: SetClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_defect_blocks_no_requested_run(scheduled: Context, clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(scheduled, {})
     with monkeypatch.context() as broken:
         broken.setattr(schedules, "start", Mock(side_effect=ZeroDivisionError))

@@ -112,9 +112,7 @@ def test_a_changed_entry_is_changed(context: Context, seed_file: Path) -> None:
     other_file = SEED.replace("orders.csv, options: {nullstr: NA}", "orders.parquet")
     changed = other_file.replace("SELECT 1 AS x", "SELECT 2 AS y")
     assert apply(context, seed_file, changed) == {"elt_stream": 1, "transform": 1}
-    stream = context.store.elt_streams.get("shop.orders")
-    assert stream is not None
-    assert stream.origin["file"] == "orders.parquet"
+    assert elt_syncs.streams(context, "shop")[0].origin["file"] == "orders.parquet"
     assert [column.name for column in transforms.columns(context, "numbers")] == ["y"]
 
 
@@ -229,9 +227,7 @@ WRONG: list[tuple[str, str, str]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("old", "new", "message"), WRONG)
-def test_an_error_names_the_file_the_line_and_the_place(
-    context: Context, seed_file: Path, old: str, new: str, message: str
-) -> None:
+def test_errors_name_file_line_and_place(context: Context, seed_file: Path, old: str, new: str, message: str) -> None:
     assert old in SEED
     seed_file.write_bytes(os.fsencode(SEED.replace(old, new, 1)))
     before = dump(context)
@@ -254,9 +250,7 @@ def test_a_refused_seed_leaves_the_views(context: Context, seed_file: Path) -> N
     assert not context.warehouse.has(Place("models", "new"))
 
 
-def test_a_variable_cannot_change_the_structure(
-    context: Context, seed_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_do_not_change_structure(context: Context, seed_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXPORTS", '/x"}}\nelt_syncs: []')
     apply(context, seed_file)
     assert context.store.connections.all("WHERE integration_id = 'jsonl'")[0].settings["path"].endswith("elt_syncs: []")

@@ -193,9 +193,7 @@ OTHERS = {
     [(database, pointer) for database, pointers in OTHERS.items() for pointer in pointers],
     indirect=["database"],
 )
-def test_types_that_compare_differently_are_read_in_full(
-    database: Database, warehouse: Warehouse, pointer: Pointer
-) -> None:
+def test_types_with_another_order_are_read_in_full(database: Database, warehouse: Warehouse, pointer: Pointer) -> None:
     database.create(f"(id INTEGER, at {pointer.kind})")
     database.insert(*pointer.first, start=0)
     sync = Sync(database, warehouse)

@@ -66,9 +66,7 @@ def test_slices_add_up(
 
 
 @pytest.mark.parametrize("size", [4, 10], ids=["slices", "one slice"])
-def test_slices_of_a_table_with_a_column_rowid(
-    loader: TableLoader, warehouse: Warehouse, tmp_path: Path, size: int
-) -> None:
+def test_slices_with_a_column_rowid(loader: TableLoader, warehouse: Warehouse, tmp_path: Path, size: int) -> None:
     file = tmp_path / "numbered.csv"
     file.write_text("RowID,n\n" + "".join(f"{n + 100},{n}\n" for n in range(10)))
     loader.load_first_slice(PLACE, Scan("read_csv", file), size, *PLAIN)
@@ -79,9 +77,7 @@ def test_slices_of_a_table_with_a_column_rowid(
 
 
 @pytest.mark.parametrize("text", ["1.10", "2026-01-01T02:00:00+01:00", "TRUE"])
-def test_hash_of_a_csv_value_is_the_hash_of_its_text(
-    loader: TableLoader, warehouse: Warehouse, tmp_path: Path, text: str
-) -> None:
+def test_csv_values_are_hashed_as_text(loader: TableLoader, warehouse: Warehouse, tmp_path: Path, text: str) -> None:
     file = tmp_path / "hashed.csv"
     file.write_text(f"id,n\n1,{text}\n2,{text}\n")
     scan, expected = Scan("read_csv", file), hashlib.sha256(text.encode()).hexdigest()
@@ -98,9 +94,7 @@ def test_hash_of_a_csv_value_is_the_hash_of_its_text(
     assert values(warehouse) == [expected] * 2
 
 
-def test_a_table_changed_between_slices_fails_the_load(
-    loader: TableLoader, warehouse: Warehouse, numbers: Scan
-) -> None:
+def test_a_table_changed_between_slices_fails_a_load(loader: TableLoader, warehouse: Warehouse, numbers: Scan) -> None:
     loader.load_first_slice(PLACE, numbers, 4, *PLAIN)
     fetched(warehouse, f"DELETE FROM {PLACE.sql} WHERE n IN (SELECT min(n) FROM {PLACE.sql})")  # noqa: S608 - fixed names of the test
     with pytest.raises(WarehouseError, match="3 rows"):
@@ -147,9 +141,7 @@ def test_the_shape_of_a_table_during_a_load(loader: TableLoader, warehouse: Ware
         cursor.execute("ROLLBACK")
 
 
-def test_a_query_result_keeps_its_types(
-    loader: TableLoader, warehouse: Warehouse, numbers: Scan, tmp_path: Path
-) -> None:
+def test_query_results_keep_types(loader: TableLoader, warehouse: Warehouse, numbers: Scan, tmp_path: Path) -> None:
     query = "SELECT sum(n) AS n, list(text) AS texts, INTERVAL 1 DAY AS day, NULL::UUID AS id FROM numbers"
     file = tmp_path / "it's.duckdb"
     sandbox.store(warehouse, query, {"numbers": SandboxTable(numbers, Selection())}, file)

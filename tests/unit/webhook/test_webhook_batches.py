@@ -23,9 +23,7 @@ def batches_of(records: list[Any], limits: Limits, first: int = 0) -> list[Batch
 
 
 @given(RECORDS, st.integers(2, 10), st.integers(300, 1000), st.integers(0, 5))
-def test_all_records_in_order_within_the_limits(
-    records: list[dict[str, str]], count: int, size: int, first: int
-) -> None:
+def test_all_records_in_order_within_limits(records: list[dict[str, str]], count: int, size: int, first: int) -> None:
     made = batches_of(records, Limits(count, size), first)
     assert [record for batch in made for record in json.loads(batch.body)] == records
     for batch in made:

@@ -10,7 +10,7 @@ import pytest
 from datapipe_local.services import elt_syncs, elt_tables
 from datapipe_local.services.context import Context
 from datapipe_local.warehouse.loading.table_loader import TableLoader
-from datapipe_local.warehouse.warehouse import Place, Scan, WarehouseError
+from datapipe_local.warehouse.warehouse import Place, Scan
 from tests.unit.datapipe_local.file_loads import PLAIN
 from tests.unit.datapipe_local.resources import Resources
 
@@ -33,11 +33,7 @@ def load(context: Context, tmp_path: Path) -> Callable[[str], None]:
 
 def state(context: Context) -> tuple[bool, int]:
     """Return True if the table exists, and the number of pending drops."""
-    try:
-        exists = context.warehouse.count(PLACE) >= 0
-    except WarehouseError:
-        exists = False
-    return exists, context.store.database.value("SELECT count(*) FROM doomed_tables")
+    return context.warehouse.has(PLACE), context.store.database.value("SELECT count(*) FROM doomed_tables")
 
 
 def test_a_table_in_use_is_dropped_later(context: Context, load: Callable[[str], None]) -> None:

@@ -109,50 +109,40 @@ SYSTEM = [
     "SELECT (SELECT count(*) FROM sqlite_master)",
     "SELECT EXISTS (FROM duckdb_settings())",
 ]
-FUNCTIONS = [
-    "1 + 2 - 3 * 4 / 5 // 6 % 7 ** 2, abs(-1), round(1.5), greatest(1, 2), sqrt(4), pi(), random()",
-    "log(2), ceil(1.2), sign(-1), 5!, ~1, 1 << 2, xor(1, 2)",
-    "'a' || 'b', upper('a'), 'a'.upper(), trim(both 'x' FROM 'xax')",
-    "substring('abc' FROM 1 FOR 2), left('abc', 2), position('a' IN 'ba'), replace('a', 'a', 'b')",
-    "split_part('a-b', '-', 1), lpad('a', 3, ' '), repeat('a', 3)",
-    "format('{} {}', 1, 'a'), printf('%d', 1), concat_ws(',', 'a', 'b')",
-    "levenshtein('a', 'b'), strip_accents('é'), 'a' LIKE 'b', 'a' ILIKE 'b', 'a' GLOB 'b', 'a' SIMILAR TO 'b'",
-    "'a' NOT LIKE 'b' ESCAPE 'x', 'a' ~ 'b', 'a' !~ 'b', regexp_matches('a', 'a'), regexp_replace('a', 'a', 'b')",
-    "regexp_extract('a', 'a'), regexp_split_to_array('a', 'b')",
-    "md5('a'), sha256('a'), hash(1), sha1('a'), base64('a'::BLOB), hex('a'), encode('a'), uuid()",
-    "now(), today(), current_date, current_timestamp, localtimestamp",
-    "extract(year FROM today()), date_part('month', today()), date_trunc('month', DATE '2026-01-02')",
-    "date_diff('day', DATE '2026-01-01', today()), today() + INTERVAL 1 DAY",
-    "strftime(now(), '%Y'), strptime('2026', '%Y'), make_date(2026, 1, 2)",
-    "epoch_ms(0), now() AT TIME ZONE 'UTC', age(now()), try_strptime('x', '%Y'), time_bucket(INTERVAL 1 DAY, today())",
-    "to_timestamp(0), dayname(today()), last_day(today()), [1, 2][1], [1, 2][1:2], len([1]), list_sort([1])",
-    "list_transform([1], lambda x: x + 1), [x FOR x IN [1] IF x > 1]",
-    "list_filter([1], lambda x: x > 1), list_aggregate([1], 'sum')",
-    "flatten([[1]]), array_value(1, 2), unnest([1, 2]), range(3)",
-    "{'a': 1}.a, struct_pack(a := 1), row(1, 2), map {'a': 1}['a']",
-    "map_keys(map {'a': 1}), struct_insert({'a': 1}, b := 2)",
-    "json_extract('{}', '$.a'), '{\"a\": 1}'::JSON->'a', '{}'::JSON->>'$.a'",
-    "to_json(1), json_object('a', 1), json_keys('{}')",
-    "from_json('{\"a\": 1}', '{\"a\": \"INTEGER\"}'), json_array_length('[]'), json_valid('{}'), json_type('1')",
-    "coalesce(NULL, 1), nullif(1, 2), ifnull(1, 2), if(true, 1, 2)",
-    "CASE WHEN true THEN 1 END, try_cast('x' AS INTEGER), typeof(1)",
-    "1 IN (1, 2), 1 BETWEEN 0 AND 2, 1 IS DISTINCT FROM 2, NOT true, true AND false, NULL IS NULL, try(1 / 0)",
-    "(SELECT 1), ARRAY(SELECT 1), EXISTS (SELECT 1), 1 = ANY (SELECT 1)",
-    "count(*), count(id), sum(id), avg(id), min(id), max(id)",
-    "any_value(id), first(id), list(id), string_agg(id, ',' ORDER BY id)",
-    "median(id), quantile_cont(id, 0.5), mode(id), stddev(id)",
-    "var_pop(id), corr(id, id), approx_count_distinct(id), histogram(id)",
-    "arg_max(id, id), max_by(id, id), bool_and(id > 1), bit_or(id)",
-    "count(DISTINCT id), sum(id) FILTER (id > 1), array_agg(id)",
-    "percentile_cont(0.5) WITHIN GROUP (ORDER BY id), regr_slope(id, id)",
-    "entropy(id), product(id), geomean(id), json_group_array(id)",
-    "row_number() OVER (), rank() OVER (ORDER BY id), lag(id) OVER (ORDER BY id)",
-    "sum(id) OVER (PARTITION BY id), ntile(2) OVER (), first_value(id) OVER (ORDER BY id), nth_value(id, 1) OVER ()",
-    "percent_rank() OVER (ORDER BY id), cume_dist() OVER (ORDER BY id)",
-    "COLUMNS('id') + 1, COLUMNS(*)",
-    "id COLLATE nocase FROM (SELECT id::VARCHAR AS id FROM shop.people) --",
-    "alias(id), setseed(0.5), current_user",
-]
+#: Expressions of one query per line.
+FUNCTIONS = """
+1 + 2 - 3 * 4 / 5 // 6 % 7 ** 2, abs(-1), round(1.5), greatest(1, 2), sqrt(4), pi(), random(), log(2), ceil(1.2)
+sign(-1), 5!, ~1, 1 << 2, xor(1, 2), 'a' || 'b', upper('a'), 'a'.upper(), trim(both 'x' FROM 'xax')
+substring('abc' FROM 1 FOR 2), left('abc', 2), position('a' IN 'ba'), replace('a', 'a', 'b')
+split_part('a-b', '-', 1), lpad('a', 3, ' '), repeat('a', 3), format('{} {}', 1, 'a'), printf('%d', 1)
+concat_ws(',', 'a', 'b'), levenshtein('a', 'b'), strip_accents('é'), 'a' LIKE 'b', 'a' ILIKE 'b', 'a' GLOB 'b'
+'a' SIMILAR TO 'b', 'a' NOT LIKE 'b' ESCAPE 'x', 'a' ~ 'b', 'a' !~ 'b', regexp_matches('a', 'a')
+regexp_replace('a', 'a', 'b'), regexp_extract('a', 'a'), regexp_split_to_array('a', 'b'), md5('a'), sha256('a')
+hash(1), sha1('a'), base64('a'::BLOB), hex('a'), encode('a'), uuid(), now(), today(), current_date, current_timestamp
+localtimestamp, extract(year FROM today()), date_part('month', today()), date_trunc('month', DATE '2026-01-02')
+date_diff('day', DATE '2026-01-01', today()), today() + INTERVAL 1 DAY, strftime(now(), '%Y'), strptime('2026', '%Y')
+make_date(2026, 1, 2), epoch_ms(0), now() AT TIME ZONE 'UTC', age(now()), try_strptime('x', '%Y')
+time_bucket(INTERVAL 1 DAY, today()), to_timestamp(0), dayname(today()), last_day(today()), [1, 2][1], [1, 2][1:2]
+len([1]), list_sort([1]), list_transform([1], lambda x: x + 1), [x FOR x IN [1] IF x > 1]
+list_filter([1], lambda x: x > 1), list_aggregate([1], 'sum'), flatten([[1]]), array_value(1, 2), unnest([1, 2])
+range(3), {'a': 1}.a, struct_pack(a := 1), row(1, 2), map {'a': 1}['a'], map_keys(map {'a': 1})
+struct_insert({'a': 1}, b := 2), json_extract('{}', '$.a'), '{"a": 1}'::JSON->'a', '{}'::JSON->>'$.a', to_json(1)
+json_object('a', 1), json_keys('{}'), from_json('{"a": 1}', '{"a": "INTEGER"}'), json_array_length('[]')
+json_valid('{}'), json_type('1'), coalesce(NULL, 1), nullif(1, 2), ifnull(1, 2), if(true, 1, 2)
+CASE WHEN true THEN 1 END, try_cast('x' AS INTEGER), typeof(1), 1 IN (1, 2), 1 BETWEEN 0 AND 2, 1 IS DISTINCT FROM 2
+NOT true, true AND false, NULL IS NULL, try(1 / 0), (SELECT 1), ARRAY(SELECT 1), EXISTS (SELECT 1), 1 = ANY (SELECT 1)
+count(*), count(id), sum(id), avg(id), min(id), max(id), any_value(id), first(id), list(id)
+string_agg(id, ',' ORDER BY id), median(id), quantile_cont(id, 0.5), mode(id), stddev(id), var_pop(id), corr(id, id)
+approx_count_distinct(id), histogram(id), arg_max(id, id), max_by(id, id), bool_and(id > 1), bit_or(id)
+count(DISTINCT id), sum(id) FILTER (id > 1), array_agg(id), percentile_cont(0.5) WITHIN GROUP (ORDER BY id)
+regr_slope(id, id), entropy(id), product(id), geomean(id), json_group_array(id)
+row_number() OVER (), rank() OVER (ORDER BY id), lag(id) OVER (ORDER BY id), sum(id) OVER (PARTITION BY id)
+ntile(2) OVER (), first_value(id) OVER (ORDER BY id), nth_value(id, 1) OVER (), percent_rank() OVER (ORDER BY id)
+cume_dist() OVER (ORDER BY id)
+COLUMNS('id') + 1, COLUMNS(*)
+id COLLATE nocase FROM (SELECT id::VARCHAR AS id FROM shop.people) --
+alias(id), setseed(0.5), current_user
+""".strip().splitlines()
 #: The functions of DuckDB that are refused on purpose.
 REFUSED_NAMES = """
     __cast binom bitstring_byte_comparable cast_to_type col_description combine combine_aggr constant_or_null

@@ -261,12 +261,10 @@ def test_any_text_is_a_schedule_or_refused(text: str) -> None:
 
 CRON = st.sampled_from([None, HOURLY, NIGHTLY])
 ATTACHMENT = st.sampled_from([None, "nightly"])
+SYNC = {"enabled": st.booleans(), "sync_interval": CRON, "orchestration_workflow_id": ATTACHMENT}
 #: Columns that schedules depend on, and the resources to change.
 COLUMNS: dict[str, tuple[list[str], dict[str, st.SearchStrategy[Any]]]] = {
-    "elt_syncs": (
-        ["daily", "hourly", "off", "part"],
-        {"enabled": st.booleans(), "sync_interval": CRON, "orchestration_workflow_id": ATTACHMENT},
-    ),
+    "elt_syncs": (["daily", "hourly", "off", "part"], SYNC),
     "elt_streams": (["daily.rows", "off.rows", "part.rows"], {"sync_interval": CRON}),
     "transforms": (
         ["by_itself", "never", "draft", "view", "part_table"],
@@ -278,10 +276,7 @@ COLUMNS: dict[str, tuple[list[str], dict[str, st.SearchStrategy[Any]]]] = {
             "published_version_id": st.sampled_from([None, "some"]),
         },
     ),
-    "reverse_etl_syncs": (
-        ["out_hourly", "out_off", "out_part"],
-        {"enabled": st.booleans(), "sync_interval": CRON, "orchestration_workflow_id": ATTACHMENT},
-    ),
+    "reverse_etl_syncs": (["out_hourly", "out_off", "out_part"], SYNC),
     "orchestrations": (["nightly"], {"cron_schedule": st.sampled_from([HOURLY, NIGHTLY])}),
 }
 CHANGES = st.one_of(

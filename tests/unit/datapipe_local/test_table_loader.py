@@ -10,7 +10,6 @@ import duckdb
 import pytest
 
 from datapipe_local.warehouse import sandbox
-from datapipe_local.warehouse.loading.columns import ColumnsError
 from datapipe_local.warehouse.loading.load_options import LoadOptions
 from datapipe_local.warehouse.loading.readable import Selection, Stored
 from datapipe_local.warehouse.loading.table_loader import Slice, TableLoader
@@ -121,9 +120,6 @@ def test_slices_have_the_types_of_the_whole_file(loader: TableLoader, warehouse:
 def test_excluded_and_hashed_columns(loader: TableLoader, warehouse: Warehouse, numbers: Scan) -> None:
     with pytest.raises(WarehouseError, match="No column would be left"):
         loader.load_all_rows(PLACE, numbers, LoadOptions(Selection(excluded=["N", "text"])), FACTS)
-    for missing in (Selection(excluded=["n", "gone"]), Selection(hashed=["text", "gone"])):
-        with pytest.raises(ColumnsError, match="has no column 'gone', which is protected"):
-            loader.load_all_rows(PLACE, numbers, LoadOptions(missing), FACTS)
     # Column names can contain any characters.
     odd = 'a"; DROP TABLE x; --'
     numbers.paths[0].write_text(f'"{odd.replace(chr(34), chr(34) * 2)}",b\n1,2\n')

@@ -18,9 +18,6 @@ from datapipe_local.services.context import Context
 from datapipe_local.storage.records import Job, JobKind
 from datapipe_local.warehouse.warehouse import Place
 
-TABLES_AND_VIEWS = (
-    "SELECT schema_name, table_name FROM duckdb_tables() UNION SELECT schema_name, view_name FROM duckdb_views()"
-)
 TABLE, VIEW = Materialization.TABLE, Materialization.VIEW
 
 
@@ -48,12 +45,6 @@ def job_of(context: Context, transform_id: str) -> Job:
 def materialize(context: Context, transform_id: str) -> None:
     materializer, job = Materializer(context), job_of(context, transform_id)
     materializer.finish(job, materializer.work(job, Stop()), None)
-
-
-def exists(context: Context, place: Place) -> bool:
-    with context.warehouse.cursor() as cursor:
-        names = cursor.execute(TABLES_AND_VIEWS).fetchall()
-    return (place.schema, place.name) in names
 
 
 def test_a_transform_cannot_read_itself(context: Context) -> None:
@@ -100,7 +91,7 @@ def test_a_view_stays_until_the_table_that_replaces_it(context: Context) -> None
     assert names(context, "a") == ["x"]
     materialize(context, "a")
     assert transforms.get(context, "a").object_tag == "model.f.b"
-    assert (exists(context, Place("f", "b")), exists(context, Place("models", "a"))) == (True, False)
+    assert [context.warehouse.has(place) for place in (Place("f", "b"), Place("models", "a"))] == [True, False]
 
 
 def test_a_reference_that_is_deleted_before_the_build(context: Context) -> None:
@@ -156,7 +147,7 @@ def test_an_interrupted_deletion_is_finished(context: Context, monkeypatch: pyte
     put(context, "a", "SELECT 2 AS x", transform_id="other")
     transform_publication.publish(context, "other")
     transform_removal.finish(context)
-    assert [exists(context, Place("models", name)) for name in ("a", "b")] == [True, False]
+    assert [context.warehouse.has(Place("models", name)) for name in ("a", "b")] == [True, False]
 
 
 class _Overtaken:

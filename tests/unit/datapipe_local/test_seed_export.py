@@ -32,7 +32,6 @@ LINE = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), m
 )
 CRON = st.sampled_from(["0 2 * * *", "*/5 * * * *", "15 4 1 1 0"])
 FLAG = st.booleans()
-COLUMNS = st.lists(TEXT, max_size=2, unique=True)
 JSON = st.recursive(
     st.none() | FLAG | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from airflow_provider_datapipe.api.models.elt_syncs import AvailableStream
@@ -73,18 +75,15 @@ def test_unresolved_references_are_listed(catalog: ReferenceCatalog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source_type", "source_id", "nodes"),
+    ("source", "nodes"),
     [
-        ("Transform", "a", ("transform:a",)),
-        ("RawView", "shop.orders", ("stream:1",)),
-        ("RawView", "raw.shop.orders", ("stream:1",)),
-        ("RawView", "shop.gone", ()),
+        (("Transform", "a"), ("transform:a",)),
+        *((("RawView", name), ("stream:1",)) for name in ("shop.orders", "raw.shop.orders")),
+        (("RawView", "shop.gone"), ()),
     ],
 )
-def test_source_of_a_reverse_etl_sync(
-    catalog: ReferenceCatalog, source_type: str, source_id: str, nodes: tuple[str, ...]
-) -> None:
-    assert catalog.source(source_type, source_id).nodes == nodes
+def test_source_of_a_reverse_etl_sync(catalog: ReferenceCatalog, source: tuple[str, str], nodes: Any) -> None:
+    assert catalog.source(*source).nodes == nodes
 
 
 @pytest.mark.parametrize("name", ["items", "orders_items", "orders__items"])

@@ -131,6 +131,10 @@ def far_away(kind: pa.DataType, value: int) -> bytes:
     return table(id=[1, 2], secret=pa.array([0, value], kind))
 
 
+#: Offsets and bytes of two texts.
+NOT_UTF_8 = (b"\0\0\0\0\0\0\0\0\2\0\0\0", b"\xff\xfe")
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -145,19 +149,12 @@ def far_away(kind: pa.DataType, value: int) -> bytes:
             table(id=[1, 2], secret=pa.array([at(0), at(123_456_789)], kind))
             for unit in (pa.time64("ns"), pa.timestamp("ns"))
             for kind, at in (
-                (pa.list_(unit), lambda value: [value]),
-                (pa.large_list(unit), lambda value: [value]),
-                (pa.list_(unit, 1), lambda value: [value]),
+                *((kind, lambda value: [value]) for kind in (pa.list_(unit), pa.large_list(unit), pa.list_(unit, 1))),
                 (pa.map_(pa.string(), unit), lambda value: [("k", value)]),
                 (pa.list_(pa.struct([("t", unit)])), lambda value: [{"t": value}]),
             )
         ),
-        table(
-            id=[1, 2],
-            secret=pa.Array.from_buffers(
-                pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
-            ),
-        ),
+        table(id=[1, 2], secret=pa.Array.from_buffers(pa.string(), 2, [None, *map(pa.py_buffer, NOT_UTF_8)])),
     ],
 )
 def test_unreadable_value_raises_after_the_earlier_records(content: bytes) -> None:

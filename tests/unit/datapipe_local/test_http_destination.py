@@ -206,22 +206,16 @@ def test_a_batch_is_one_array() -> None:
 
 
 def test_an_accepted_batch_names_its_refused_records() -> None:
-    errors = [
-        {"index": 1, "message": "no\n name"},
-        {"record_id": "3"},
-        {"record_id": "5", "index": 4, "message": "of two"},
-    ]
+    two = {"record_id": "5", "index": 4, "message": "of two"}
+    errors: list[Any] = [{"index": 1, "message": "no\n name"}, {"record_id": "3"}, two]
     sent = send_batch([Reply(207, {"errors": errors})], *MANY)
     assert sent.outcomes == [None, "no name", None, "The endpoint gave no reason.", "of two", None, None, None]
     assert len(sent.seen) == 1
 
 
 def test_refused_records_are_omitted_and_the_rest_is_resent() -> None:
-    script = [
-        Reply(422, {"errors": [{"index": 1, "message": "bad"}]}),
-        Reply(400, {"errors": [{"index": 1, "message": "bad too"}]}),
-    ]
-    sent = send_batch([*script, Reply(201)], *MANY[:4])
+    bad, bad_too = ({"errors": [{"index": 1, "message": message}]} for message in ("bad", "bad too"))
+    sent = send_batch([Reply(422, bad), Reply(400, bad_too), Reply(201)], *MANY[:4])
     assert sent.outcomes == [None, "bad", "bad too", None]
     assert sent.batches == [[0, 1, 2, 3], [0, 2, 3], [0, 3]]
     sent = send_batch([Reply(422, {"errors": [{"index": 0, "message": "x"}]})], ZERO)

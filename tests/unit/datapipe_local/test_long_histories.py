@@ -21,6 +21,8 @@ from tests.unit.datapipe_local.resources import TIMES, Resources
 
 FEW, MANY = 100, 10_000
 END = datetime.now(UTC)
+LOAD: dict[str, Any] = {"elt_sync_id": "run", "full_sync_trigger": "NONE", "operation_mode": "FULL"}
+VIEW = {"folder_path": "", "status": "draft", "materialization": "view", "latest_version_id": "v", **TIMES}
 
 
 def moment(number: int, of: int) -> str:
@@ -42,14 +44,7 @@ def filled(path: Path, number: int) -> Context:
             resources.sync(sync, "0", "1", "2", attached=None)
         resources.export("out", "t")
         store.elt_stream_runs.insert_all(
-            records.EltStreamRun(
-                id=str(RunId(f"run.{stream}", at)),
-                elt_sync_id="run",
-                elt_stream_id=f"run.{stream}",
-                full_sync_trigger="NONE",
-                operation_mode="FULL",
-                **ended(at),
-            )
+            records.EltStreamRun(id=str(RunId(f"run.{stream}", at)), elt_stream_id=f"run.{stream}", **LOAD, **ended(at))
             for stream in range(3)
             for at in moments
         )
@@ -67,13 +62,9 @@ def filled(path: Path, number: int) -> Context:
             records.Transform(
                 id=f"t{n}",
                 name=f"t{n}",
-                folder_path="",
-                status="draft",
-                materialization="view",
-                latest_version_id="v",
                 # Most of them were deleted.
                 deleted_at=at if n < number - 50 else None,
-                **{**TIMES, "created_at": at},
+                **{**VIEW, "created_at": at},
             )
             for n, at in enumerate(moments)
         )

@@ -188,10 +188,8 @@ def test_the_count_of_rows_has_the_same_time_limit(context: Context) -> None:
     # The first rows are found at once.
     failed = done(context, "SELECT * FROM range(100000000000) WHERE range % 3 = 1 AND hash(range) > 0", seconds=0.5)
     assert failed.status == "FAILED"
-    assert failed.error == (
-        "The query took longer than 0.5 seconds: reduce the data that it reads, or raise"
-        " --preview-time-limit of the service."
-    )
+    remedy = "reduce the data that it reads, or raise --preview-time-limit of the service."
+    assert failed.error == f"The query took longer than 0.5 seconds: {remedy}"
     assert done(context, "SELECT 1 AS x").rows == [{"x": 1}]
 
 

@@ -100,9 +100,8 @@ def test_upsert_adds_and_changes_sent_columns(database: Database) -> None:
 @pytest.mark.parametrize("mode", [INSERT, UPSERT, MIRROR])
 def test_each_refused_record_has_the_reason_of_the_database(database: Database, mode: OperationName) -> None:
     database.execute(PEOPLE)
-    outcomes = database.open(mode).send(
-        [person(1, "Ada"), person(2, None), person(3, "Cyd", age=-1), person(4, "Dan"), person(2**70, "Big")]
-    )
+    people = [person(1, "Ada"), person(2, None), person(3, "Cyd", age=-1), person(4, "Dan"), person(2**70, "Big")]
+    outcomes = database.open(mode).send(people)
     assert [outcome is None for outcome in outcomes] == [True, False, False, True, False]
     assert "null" in str(outcomes[1]).lower()
     assert "check" in str(outcomes[2]).lower()

@@ -325,13 +325,9 @@ def test_values_without_a_python_type_are_loaded(postgresql: Database, warehouse
     )
     sync = Sync(postgresql, warehouse)
     sync.run()
-    assert sync.rows() == [
-        (
-            *("1", "1", "infinity", "-infinity", "1 mon 2 days"),
-            '{"n": 1.10, "big": 12345678901234567890.5}',
-            *("10:00:00+02", "NaN", "0044-03-15 (BC) 00:00:00", None, "NaN", "2026-01-01"),
-        )
-    ]
+    before_t = ("1", "1", "infinity", "-infinity", "1 mon 2 days", '{"n": 1.10, "big": 12345678901234567890.5}')
+    from_t_on = ("10:00:00+02", "NaN", "0044-03-15 (BC) 00:00:00", None, "NaN", "2026-01-01")
+    assert sync.rows() == [before_t + from_t_on]
     types = sync.types()
     assert [types[one] for one in ("odd", "words", "ides", "j")] == ["VARCHAR", "VARCHAR", "TIMESTAMP", "JSON"]
 

@@ -63,9 +63,8 @@ def test_explicit_cause_of_an_error_is_a_failed_write() -> None:
 
 def test_destination_error_names_the_file_and_the_remedy() -> None:
     error = unwritable(Path("/data/out.csv"), OSError(errno.EROFS, "Read-only file system"))
-    assert str(error) == (
-        "The destination /data/out.csv cannot be written: Read-only file system: make the file system writable."
-    )
+    remedy = "make the file system writable."
+    assert str(error) == f"The destination /data/out.csv cannot be written: Read-only file system: {remedy}"
 
 
 def test_outage_ends_with_a_successful_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

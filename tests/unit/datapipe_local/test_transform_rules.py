@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
@@ -170,11 +171,10 @@ class _Overtaken:
 def test_a_view_published_while_its_build_waits(context: Context, becomes: Materialization) -> None:
     older = put(context, "a", "SELECT 1 AS older")
     newer = put(context, "a", "SELECT 2 AS newer")
-    transform_publication.publish(context, "a", materialization=TABLE)
-    transform_publication.publish(context, "a", version_id=older, materialization=VIEW)
-    overtaken = _Overtaken(
-        context, lambda: transform_publication.publish(context, "a", version_id=newer, materialization=becomes)
-    )
+    publish = partial(transform_publication.publish, context, "a")
+    publish(materialization=TABLE)
+    publish(version_id=older, materialization=VIEW)
+    overtaken = _Overtaken(context, partial(publish, version_id=newer, materialization=becomes))
     materialize(replace(context, publishing=overtaken), "a")  # type: ignore[arg-type]  # RLock is a class of its own
     # The build was for the older publication, so that the job remains.
     assert transforms.get(context, "a").materialization_status == ("running" if becomes == TABLE else None)

@@ -50,9 +50,8 @@ def test_order_of_a_selection_is_that_of_all_nodes(snapshot: Snapshot, data: st.
 
 
 def test_graph_of_published_or_newest_sql() -> None:
-    snapshot = Snapshot(
-        [node("stream:a"), node("stream:b"), node("transform:t", "stream:a", draft_depends_on=("stream:b",))]
-    )
+    transform = node("transform:t", "stream:a", draft_depends_on=("stream:b",))
+    snapshot = Snapshot([node("stream:a"), node("stream:b"), transform])
     assert Graph(snapshot).parents["transform:t"] == ("stream:a",)
     assert Graph(snapshot, sql="newest").parents["transform:t"] == ("stream:b",)
 

@@ -58,20 +58,13 @@ def test_ids_do_not_depend_on_the_node_order(given_: list[Node], shuffled: objec
 
 
 def test_examples_of_ids() -> None:
-    placed = places(
-        [
-            node("stream:1", name="orders", folder="shop"),
-            node("transform:1", name="Paid orders (net)", folder="marts/Köln"),
-            node("transform:2", name="top"),
-            node("reverse_etl:1", name="paid_to_http"),
-        ]
-    )
-    assert [place.path for place in placed.values()] == [
-        "elt.shop.orders",
-        "transforms.marts.Koln.Paid_orders_net_",
-        "transforms.top",
-        "reverse_etl.paid_to_http",
-    ]
+    expected = {
+        "elt.shop.orders": node("stream:1", name="orders", folder="shop"),
+        "transforms.marts.Koln.Paid_orders_net_": node("transform:1", name="Paid orders (net)", folder="marts/Köln"),
+        "transforms.top": node("transform:2", name="top"),
+        "reverse_etl.paid_to_http": node("reverse_etl:1", name="paid_to_http"),
+    }
+    assert [place.path for place in places(list(expected.values())).values()] == list(expected)
 
 
 def test_equal_names_get_a_suffix_from_the_node_id() -> None:

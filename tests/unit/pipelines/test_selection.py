@@ -143,9 +143,8 @@ def test_selection_examples(selection: Any, expected: set[str]) -> None:
     ],
 )
 def test_brackets_have_no_meaning_in_selections(selection: str, expected: set[str]) -> None:
-    graph = Graph(
-        Snapshot(node(f"stream:{name}") for name in ("orders1", "orders[1]", "orders[2]", "bx", "[!a]x", "a]"))
-    )
+    names = ("orders1", "orders[1]", "orders[2]", "bx", "[!a]x", "a]")
+    graph = Graph(Snapshot(node(f"stream:{name}") for name in names))
     assert set(select(graph, selection)) == expected
     assert set(select(graph, None, selection)) == graph.nodes.keys() - expected
     # An unknown name is an error, because it is no pattern.

@@ -267,9 +267,8 @@ def test_report_text_omits_unchanged_items() -> None:
         ReportItem("transform", "c\x1b[2J", Result.FAILED, "why"),
     ]
     report = Report(tuple(done), ("Look.",))
-    assert report_text(report) == (
-        "created transform a\nfailed transform c\\x1b[2J: why\nWarning: Look.\n1 created, 1 unchanged, 1 failed.\n"
-    )
+    text = "created transform a\nfailed transform c\\x1b[2J: why\nWarning: Look.\n1 created, 1 unchanged, 1 failed.\n"
+    assert report_text(report) == text
     assert report_text(report, colored=True).startswith("\x1b[32mcreated transform a\x1b[0m\n\x1b[31mfailed")
     assert report.as_json()["failed"] is True
     counts = {"created": 1, "unchanged": 1, "failed": 1}

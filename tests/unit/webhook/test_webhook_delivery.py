@@ -210,9 +210,8 @@ def test_empty_source_sends_no_request() -> None:
 
 
 def test_missing_row_count_of_the_service_stays_none() -> None:
-    made = Delivery(
-        partial(sources.given, rows(2)), Limits(1, 100), Sending(lambda _: None, FAST, print), NoTaskState()
-    )
+    sending = Sending(lambda _: None, FAST, print)
+    made = Delivery(partial(sources.given, rows(2)), Limits(1, 100), sending, NoTaskState())
     result = made.run(lambda _: None)
     assert result["rows"] is None
     assert [each["rows"] for each in result["results"]] == [None, None]

@@ -71,7 +71,7 @@ def seed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def apply(context: Context, path: Path, text: str | None = None) -> dict[str, int]:
-    """Apply a seed file, whose content a text replaces, and return the number of changes of each kind."""
+    """Apply a seed file, or a text after writing it there, and return the number of changes of each kind."""
     if text is not None:
         path.write_text(text)
     seeding = Seeding(context, Document(path))
@@ -267,7 +267,8 @@ def test_anchors_and_merges(tmp_path: Path) -> None:
         b"\xef\xbb\xbfx: &x {a: 1, b: 2}\r\ny: &y {b: 3, c: 4}\r\n"
         b"z:\r\n  b: 5\r\n  <<: [*x, *y]\r\nw: {<<: *x}\r\nv: *y\r\n"
     )
-    document, x, y = Document(path), {"a": 1, "b": 2}, {"b": 3, "c": 4}
+    document = Document(path)
+    x, y = {"a": 1, "b": 2}, {"b": 3, "c": 4}
     assert document.content == {"x": x, "y": y, "z": {"a": 1, "b": 5, "c": 4}, "w": x, "v": y}
     # An error names the line of the value.
     assert [str(document.error(place, "")) for place in (("z", "b"), ("z", "c"), ("w", "a"))] == [

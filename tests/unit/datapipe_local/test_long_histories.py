@@ -7,6 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -83,20 +84,13 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, Con
 
 def steps(context: Context, request: Callable[[], Any]) -> int:
     """Count the instructions of SQLite's machine, in tens."""
-    counted = 0
-
-    def count() -> int:
-        nonlocal counted
-        counted += 1
-        return 0
-
-    connection = context.store.database._connection
+    count, connection = Mock(return_value=0), context.store.database._connection
     connection.set_progress_handler(count, 10)
     try:
         request()
     finally:
         connection.set_progress_handler(None, 10)
-    return counted
+    return count.call_count
 
 
 def stream_runs(context: Context, after: str | None, direction: Any = "desc", limit: int = 10) -> Any:

@@ -28,8 +28,6 @@ from tests.unit.datapipe_local.resources import Resources, SetClock
 EVENING = "2026-03-20T22:15:30.000Z"
 TWO = "2026-03-21T02:00:00.000Z"
 DAY = 24 * 3600
-#: One run of the orchestration. Its due time is that of the schedule.
-STARTED = [("nightly", TWO)]
 HOURLY, NIGHTLY = "0 * * * *", "0 2 * * *"
 
 
@@ -135,20 +133,20 @@ def test_a_sync_without_its_source_does_not_start(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"),
+    ("seconds", "due_times"),
     [
         (-0.001, []),
-        (0, STARTED),
-        (50, STARTED),
+        (0, [TWO]),
+        (50, [TWO]),
         (61, []),
         # Earlier runs were missed as well.
-        (2 * DAY + 50, [("nightly", later(TWO, 2 * DAY))]),
+        (2 * DAY + 50, [later(TWO, 2 * DAY)]),
         (2 * DAY + 61, []),
     ],
 )
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_run_starts_when_due_or_up_to_a_minute_later(
-    scheduled: Context, clock: SetClock, seconds: float, expected: list[tuple[str, str]], restarted: bool
+    scheduled: Context, clock: SetClock, seconds: float, due_times: list[str], restarted: bool
 ) -> None:
     clock.moment = later(TWO, -5)
     schedule = Schedule(scheduled)
@@ -157,7 +155,7 @@ def test_a_run_starts_when_due_or_up_to_a_minute_later(
     # Once only.
     for following in (Schedule(scheduled) if restarted else schedule, schedule, Schedule(scheduled)):
         following.fire()
-        assert runs(scheduled) == expected
+        assert runs(scheduled) == [("nightly", due_at) for due_at in due_times]
 
 
 def test_a_clock_that_is_set_back_delays_nothing(scheduled: Context, clock: SetClock) -> None:

@@ -20,9 +20,7 @@ from datapipe_local.server.app import interface_routes
         ({"data": [{"a": {"b": 1}}, {}]}, {"a.b": 2}, [], {"data": [{"a": {"b": 2}}, {}]}),
         ({"l": [{"a": 1}, 5, {"b": 1}]}, {"l.a": 2}, [], {"l": [{"a": 2}, 5, {"b": 1, "a": 2}]}),
         ({"data": []}, {"a": 2}, ["b"], None),
-        ({"a": 1}, {"a": 1}, [], None),
-        ([1, 2], {"a": 1}, [], None),
-        ("text", {"a": 1}, [], None),
+        *((body, {"a": 1}, [], None) for body in ({"a": 1}, [1, 2], "text")),
     ],
 )
 def test_fields_are_rewritten(body: Any, values: dict[str, Any], removed: list[str], expected: Any) -> None:
@@ -54,18 +52,12 @@ def test_bodies_of_another_status(rule: dict[str, Any], kind: bytes, body: bytes
     assert (dict(made.headers)[b"content-type"], made.body) == (kind, body)
 
 
+BEFORE = ({"delay": 1}, {"status": 500}, {"drop": True}, {"malformed": "html", "when": "before"})
+AFTER = ({"drop": True, "when": "after"}, {"reset": True}, {"malformed": "html"}, {"remove": ["a"], "delay": 1})
+
+
 @pytest.mark.parametrize(
-    ("rule", "moment"),
-    [
-        ({"delay": 1}, "before"),
-        ({"status": 500}, "before"),
-        ({"drop": True}, "before"),
-        ({"drop": True, "when": "after"}, "after"),
-        ({"reset": True}, "after"),
-        ({"malformed": "html"}, "after"),
-        ({"malformed": "html", "when": "before"}, "before"),
-        ({"remove": ["a"], "delay": 1}, "after"),
-    ],
+    ("rule", "moment"), [*((rule, "before") for rule in BEFORE), *((rule, "after") for rule in AFTER)]
 )
 def test_faults_occur_before_or_after_the_request(rule: dict[str, Any], moment: str) -> None:
     assert Fault.model_validate({"path": "/x", **rule}).moment == moment
@@ -92,12 +84,8 @@ def test_patterns_match_paths(pattern: str, path: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        ("/elt_streams/orders/request_run", True),
-        ("/elt_streams/*", False),
-        ("/elt_streams/**", True),
-        ("/*/*/request_*", True),
-        ("elt_streams/*/request_run", False),
-        ("", False),
+        *((pattern, True) for pattern in ("/elt_streams/orders/request_run", "/elt_streams/**", "/*/*/request_*")),
+        *((pattern, False) for pattern in ("/elt_streams/*", "elt_streams/*/request_run", "")),
     ],
 )
 def test_patterns_can_match_a_route(pattern: str, expected: bool) -> None:

@@ -162,9 +162,7 @@ def test_retry_after_is_honored_within_bounds(retry_after: str, waited: float) -
     [
         ("Wed, 21 Oct 2015 07:28:07 GMT", 7.0),
         ("Wednesday, 21-Oct-15 07:29:00 GMT", 60.0),
-        ("Wed, 21 Oct 2015 07:27:59 GMT", None),
-        ("Wed, 99 Oct 2015 07:28:07 GMT", None),
-        ("", None),
+        *((until, None) for until in ("Wed, 21 Oct 2015 07:27:59 GMT", "Wed, 99 Oct 2015 07:28:07 GMT", "")),
     ],
 )
 def test_dates_count_by_the_clock_of_the_endpoint(until: str, seconds: float | None) -> None:

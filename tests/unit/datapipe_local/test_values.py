@@ -35,8 +35,7 @@ START = "2026-11-21T09:00:00.000Z"
     ("value", "expected"),
     [
         *((value, value) for value in (None, True, 10**30, "text", 1.5)),
-        (float("nan"), None),
-        (float("-inf"), None),
+        *((float(text), None) for text in ("nan", "-inf")),
         (Decimal("12.50"), 12.5),
         (Decimal("12.00"), 12),
         (dt.date(2026, 1, 2), "2026-01-02"),

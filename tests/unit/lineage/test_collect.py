@@ -37,10 +37,9 @@ class ManyTransforms:
             case "transforms.get":
                 return next(each for each in known if each.id == request.path.rpartition("/")[2])
             case "transforms.available_references":
-                tags = [{"weld_tag": f"model.f.{each.name}", "type": "model_view"} for each in known]
-                return AvailableReferences.model_validate(
-                    {"data": [{**tag, "dw_item_id": tag["weld_tag"]} for tag in tags]}
-                )
+                tags = [f"model.f.{each.name}" for each in known]
+                data = [{"weld_tag": tag, "type": "model_view", "dw_item_id": tag} for tag in tags]
+                return AvailableReferences.model_validate({"data": data})
             case _:
                 return SimpleNamespace(data=[], next_cursor=None, has_more=False)
 

@@ -22,8 +22,7 @@ def reference(tag: str, place: str, kind: str = "model_view") -> Reference:
 @pytest.mark.parametrize(
     ("warehouse", "table"),
     [
-        (None, ("datapipe://h.example:81", "shop.orders")),
-        ("", ("datapipe://h.example:81", "shop.orders")),
+        *((none, ("datapipe://h.example:81", "shop.orders")) for none in (None, "")),
         ("snowflake://org-acct/ANALYTICS", ("snowflake://org-acct", "ANALYTICS.shop.orders")),
         ("datapipe://h.example/a/b/", ("datapipe://h.example", "a.b.shop.orders")),
         ("bigquery://", ("bigquery", "shop.orders")),

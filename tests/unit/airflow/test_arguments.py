@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -35,6 +35,7 @@ from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
 from airflow_provider_datapipe.task_groups import DatapipeTaskGroup
 from airflow_provider_datapipe.triggers import events
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
+from tests.support.dags import new_dag
 from tests.unit.airflow.test_classes import CONCRETE, make, own_parameters
 
 #: Arguments that take values of any type, and the reason.
@@ -59,7 +60,6 @@ INTERNAL = {"alias_of", "asset_of", "declared", "run_of", "sanitize_uri", "repor
 UPDATE = {"reverse_etl_sync_id": "s", "enabled": True, "wait_for_run": "{{ params.wait }}"}
 #: Classes that DAG files receive instances of, but do not instantiate.
 RESULTS = {"Failure"}
-START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Wrong:
@@ -67,7 +67,7 @@ class Wrong:
 
 
 def shop(default_args: dict[str, Any] | None = None) -> DAG:
-    return DAG("shop", schedule=None, start_date=START, default_args=default_args or {})
+    return new_dag("shop", default_args=default_args or {})
 
 
 def arguments() -> list[Any]:

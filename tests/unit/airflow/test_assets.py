@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from airflow.sdk import DAG, Asset, AssetAlias, BaseOperator, TaskGroup
+from airflow.sdk import Asset, AssetAlias, BaseOperator, TaskGroup
 from airflow.sdk.definitions.asset import AssetUniqueKey
 from airflow.sdk.exceptions import ErrorType
 from airflow.sdk.execution_time import task_runner
@@ -19,7 +18,6 @@ from airflow.sdk.execution_time.context import OutletEventAccessors
 
 from airflow_provider_datapipe.assets import (
     alias_of,
-    asset_of,
     elt_stream_asset,
     elt_sync_asset,
     orchestration_asset,
@@ -42,7 +40,7 @@ from airflow_provider_datapipe.operators.transforms import (
     TransformRematerializeOperator,
 )
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
-from tests.support.airflow_versions import dag_serialization
+from tests.support.dags import new_dag, stored_dag
 
 STREAM = "datapipe://datapipe_default/elt_streams/orders"
 STREAMS, TRANSFORMS = AssetAlias("datapipe-elt_streams"), AssetAlias("datapipe-transforms")
@@ -220,14 +218,9 @@ def test_mapped_tasks_have_the_alias_when_parsed_and_executed(how: str) -> None:
     given = {"task": asked, "task's defaults": {"default_args": asked}}.get(how, {})
     defaults = asked if how == "dag" else {}
     in_group: dict[str, Any] = {"default_args": asked if how == "group" else {}}
-    with (
-        DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None, default_args=defaults) as dag,
-        TaskGroup("g", prefix_group_id=False, **in_group),
-    ):
+    with new_dag(default_args=defaults) as dag, TaskGroup("g", prefix_group_id=False, **in_group):
         EltStreamRunOperator.partial(task_id="t", outlets=[Asset("mine")], **given).expand(stream_id=["a", "b"])
-    serialization = dag_serialization()
-    stored: Any = serialization.from_dict(serialization.to_dict(dag)).get_task("t")
-    assert [each["__type"] for each in stored.outlets] == ["asset", "asset_alias"]
+    assert [each["__type"] for each in stored_dag(dag).get_task("t").outlets] == ["asset", "asset_alias"]
     unmapped: Any = dag.get_task("t").unmap({"stream_id": "a", "emit_assets": True})
     assert isinstance(unmapped, BaseOperator)
     assert unmapped.outlets == [Asset("mine"), STREAMS]
@@ -322,8 +315,3 @@ def test_sync_emits_events_for_itself_and_its_loaded_streams() -> None:
 )
 def test_run_of_an_asset_event(extra: Any, run: dict[str, Any]) -> None:
     assert run_of(SimpleNamespace(extra=extra)) == run
-
-
-def test_alias_and_asset_of_a_kind_of_run() -> None:
-    assert alias_of("reverse_etl") == AssetAlias("datapipe-reverse_etl_syncs")
-    assert asset_of("elt_stream", "orders", "datapipe_default") == elt_stream_asset("orders")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.get_provider_info import get_provider_info
 from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
@@ -19,8 +18,9 @@ from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
-from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
-from tests.support.airflow_versions import dag_serialization
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor, OrchestrationRunSensor
+from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor, ReverseEtlFailedRecordsSensor
+from tests.support.dags import new_dag, stored_dag
 from tests.support.operator_examples import EXAMPLES
 
 
@@ -119,17 +119,14 @@ def test_every_parameter_is_documented(found: type[BaseOperator]) -> None:
 
 @pytest.mark.parametrize("found", CONCRETE)
 def test_dag_serialization_round_trip(found: type[BaseOperator]) -> None:
-    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+    with new_dag() as dag:
         make(found, **({"deferrable": True} if "deferrable" in own_parameters(found) else {}))
-    serialization = dag_serialization()
-    stored = serialization.to_dict(dag)
-    serialization.validate_schema(stored)
-    assert serialization.from_dict(json.loads(json.dumps(stored))).task_ids == ["t"]
+    assert stored_dag(dag).task_ids == ["t"]
 
 
 @pytest.mark.parametrize("found", CONCRETE)
 def test_each_class_can_be_mapped(found: type[BaseOperator]) -> None:
-    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+    with new_dag():
         if found in USED:
             arguments, mapped = dict(USED[found].arguments), USED[found].mapped_argument
             value = arguments.pop(mapped)
@@ -140,7 +137,8 @@ def test_each_class_can_be_mapped(found: type[BaseOperator]) -> None:
 
 
 ONE_ORCHESTRATION = "exactly one of orchestration_id and orchestration_name"
-STREAM, A_STREAM = {"stream_id": "s"}, "give stream_id, or stream_name and sync_id"
+STREAM: dict[str, Any] = {"stream_id": "s"}
+A_STREAM = "give stream_id, or stream_name and sync_id"
 
 
 @pytest.mark.parametrize(
@@ -160,6 +158,17 @@ STREAM, A_STREAM = {"stream_id": "s"}, "give stream_id, or stream_name and sync_
         (OrchestrationRunSensor, {}, ONE_ORCHESTRATION),
         (TransformPublishOperator, {}, "exactly one of transform_id and transform_name"),
         (TransformPublishOperator, {"transform_id": "t", "folder_path": "f"}, "new_folder_path"),
+        (EltStreamRunSensor, STREAM | {"run_id": "r", "newest": True}, "one of run_id and newest"),
+        (EltStreamRunSensor, STREAM | {"run_id": "r", "after": "2026-01-01T00:00:00Z"}, "after: not allowed with"),
+        (EltStreamRunSensor, STREAM | {"newest": True, "moment_of": "end"}, "moment_of: not allowed with"),
+        (EltStreamRunSensor, STREAM | {"newest": True, "on_failure": "next"}, "on_failure: not allowed with"),
+        (EltStreamRunSensor, STREAM | {"after": None}, "newest=True"),
+        (EltStreamRunSensor, STREAM | {"moment_of": "middle"}, "moment_of must be"),
+        (EltStreamRunSensor, STREAM | {"on_failure": "skip"}, "on_failure must be"),
+        (EltStreamRunSensor, STREAM | {"after": datetime(2026, 1, 1)}, "after has no time zone"),  # noqa: DTZ001 - the refused value
+        (EltStreamFreshnessSensor, STREAM | {"max_age": 0}, "max_age"),
+        (ReverseEtlFailedRecordsSensor, {"reverse_etl_sync_id": "e", "at_most": -1}, "at_most"),
+        (EltSyncRunSensor, {"sync_id": "y", "after": None}, "after is None"),
     ],
 )
 def test_wrong_arguments_are_refused_when_the_dag_is_parsed(

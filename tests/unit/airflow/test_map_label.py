@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
 
 from airflow_provider_datapipe.operators.elt_streams import EltStreamDeleteOperator, EltStreamRunOperator
 from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
@@ -15,6 +13,7 @@ from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunO
 from airflow_provider_datapipe.operators.query_previews import QueryPreviewOperator
 from airflow_provider_datapipe.operators.transforms import TransformDeployOperator, TransformPublishOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
+from tests.support.dags import new_dag
 
 
 def labels(mapped: Any) -> list[str]:
@@ -28,11 +27,6 @@ def labels(mapped: Any) -> list[str]:
         environment = mapped.dag.get_template_env()
         rendered.append(environment.from_string(template).render(task=task, ti=SimpleNamespace(map_index=index)))
     return rendered
-
-
-def dag(*, native: bool = False) -> DAG:
-    start_date = datetime(2026, 1, 1, tzinfo=UTC)
-    return DAG("d", schedule=None, start_date=start_date, render_template_as_native_obj=native)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +44,7 @@ def dag(*, native: bool = False) -> DAG:
     ],
 )
 def test_label_is_the_name_of_the_resource(operator: Any, arguments: dict[str, Any], label: str) -> None:
-    with dag():
+    with new_dag():
         mapped = operator.partial(task_id="t").expand_kwargs([arguments])
     assert labels(mapped) == [label]
 
@@ -58,33 +52,30 @@ def test_label_is_the_name_of_the_resource(operator: Any, arguments: dict[str, A
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("name", ["shop.orders", "4711", "1e5", "[1, 2]", "None", "it's \\ \U0001f600", '"quoted"'])
 def test_label_is_text_with_native_rendering(name: str, native: bool) -> None:
-    with dag(native=native):
+    with new_dag(render_template_as_native_obj=native):
         mapped = EltStreamRunOperator.partial(task_id="t").expand_kwargs([{"stream_id": name}])
     assert labels(mapped) == [name]
 
 
 @pytest.mark.parametrize("native", [False, True])
 def test_index_is_text_with_native_rendering(native: bool) -> None:
-    with dag(native=native):
+    with new_dag(render_template_as_native_obj=native):
         mapped = OrchestrationRunOperator.partial(task_id="t").expand_kwargs([{"orchestration_id": ""}])
     assert labels(mapped) == ["0"]
 
 
-def test_template_of_the_user_takes_precedence() -> None:
-    with dag():
-        mapped: Any = EltStreamRunOperator.partial(
-            task_id="t", map_index_template="my {{ task.stream_id }}"
-        ).expand_kwargs([{"stream_id": "a"}])
+@pytest.mark.parametrize(
+    ("default_args", "arguments"),
+    [({}, {"map_index_template": "my {{ task.stream_id }}"}), ({"map_index_template": "my a"}, {})],
+    ids=["argument", "default argument"],
+)
+def test_template_of_the_user_takes_precedence(default_args: dict[str, Any], arguments: dict[str, Any]) -> None:
+    with new_dag(default_args=default_args):
+        mapped: Any = EltStreamRunOperator.partial(task_id="t", **arguments).expand_kwargs([{"stream_id": "a"}])
     assert labels(mapped) == ["my a"]
 
 
-def test_template_of_the_default_arguments_takes_precedence() -> None:
-    with DAG("d", schedule=None, default_args={"map_index_template": "fixed"}):
-        mapped: Any = EltStreamRunOperator.partial(task_id="t").expand_kwargs([{"stream_id": "a"}])
-    assert labels(mapped) == ["fixed"]
-
-
 def test_task_without_a_resource_keeps_its_index() -> None:
-    with dag():
+    with new_dag():
         mapped: Any = QueryPreviewOperator.partial(task_id="t").expand_kwargs([{"sql_template": "SELECT 1"}])
     assert labels(mapped) == []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from airflow.sdk import DAG
 
 from tests.support.airflow_versions import older_than
 
@@ -24,6 +23,7 @@ from airflow_provider_datapipe.retries import DatapipeRetryPolicy
 from airflow_provider_datapipe.runs.errors import LostContactError, RunConflictError, RunFailedError, RunPartialError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
 from airflow_provider_datapipe.webhook.delivery import IngestError
+from tests.support.dags import new_dag, stored_dag
 from tests.support.documents import blocks, names_of
 
 
@@ -91,15 +91,10 @@ def test_longest_delay_must_be_positive() -> None:
 
 
 def test_dag_and_policy_serialization_round_trip() -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
-
     policy = DatapipeRetryPolicy(longest_delay=timedelta(minutes=5), retry_failed_runs=False)
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    with DAG("d", schedule=None, start_date=start, default_args={"retry_policy": policy}) as dag:
+    with new_dag(default_args={"retry_policy": policy}) as dag:
         EltStreamRunOperator(task_id="t", stream_id="s")
-    stored = DagSerialization.to_dict(dag)
-    DagSerialization.validate_schema(stored)
-    assert DagSerialization.from_dict(json.loads(json.dumps(stored))).task_ids == ["t"]
+    assert stored_dag(dag).task_ids == ["t"]
     again = DatapipeRetryPolicy.deserialize(json.loads(json.dumps(policy.serialize())))
     assert vars(again) == vars(policy)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,9 +19,11 @@ from airflow_provider_datapipe.operators.query_previews import (
 from airflow_provider_datapipe.operators.transform_folders import TransformBulkDeployOperator
 from airflow_provider_datapipe.operators.transforms import TransformDeployOperator
 from tests.support.airflow_versions import since
+from tests.support.dags import new_dag
 
 CONTEXT: dict[str, Any] = {"ds": "2026-01-02", "params": {"most": 3}, "run_id": "manual"}
 INLINE = "SELECT '{{ ds }}' AS day FROM {{raw.stripe.payments}} LIMIT {{ params.most }} -- {{ mine() }}"
+NATIVE: dict[str, Any] = {"render_template_as_native_obj": True}
 RENDERED = "SELECT '2026-01-02' AS day FROM {{raw.stripe.payments}} LIMIT 3 -- macro"
 
 
@@ -38,15 +39,8 @@ def searchpath(tmp_path: Path) -> Path:
 
 
 def dag(searchpath: Path, **more: Any) -> DAG:
-    return DAG(
-        "d",
-        schedule=None,
-        start_date=datetime(2026, 1, 1, tzinfo=UTC),
-        template_searchpath=[str(searchpath)],
-        user_defined_macros={"mine": lambda: "macro"},
-        params={"most": 3},
-        **more,
-    )
+    macros = {"mine": lambda: "macro"}
+    return new_dag(template_searchpath=[str(searchpath)], user_defined_macros=macros, params={"most": 3}, **more)
 
 
 def rendered(task: BaseOperator, *, files: bool) -> BaseOperator:
@@ -71,17 +65,20 @@ def test_sql_is_rendered_and_shown_as_a_rendered_field(
     assert _serialize_rendered_fields(task)["sql_template"] == RENDERED
 
 
-@pytest.mark.parametrize("native", [False, True])
-def test_rendered_sql_stays_text_with_native_objects(*, native: bool, searchpath: Path) -> None:
-    with dag(searchpath, render_template_as_native_obj=native):
-        task = DatapipeCheckOperator(task_id="t", sql_template="{{ params.most }}")
-    assert rendered(task, files=False).sql_template == "3"  # type: ignore[attr-defined]  # of the operator
-
-
-@since("3.2", "render_template_as_native_obj of an operator")
-def test_rendered_sql_stays_text_in_a_native_task(searchpath: Path) -> None:
-    with dag(searchpath):
-        task = DatapipeCheckOperator(task_id="t", sql_template="{{ params.most }}", render_template_as_native_obj=True)
+@pytest.mark.parametrize(
+    ("of_dag", "of_task"),
+    [
+        ({}, {}),
+        (NATIVE, {}),
+        pytest.param({}, NATIVE, marks=since("3.2", "render_template_as_native_obj of an operator")),
+    ],
+    ids=["text", "native DAG", "native task"],
+)
+def test_rendered_sql_stays_text_with_native_objects(
+    of_dag: dict[str, Any], of_task: dict[str, Any], searchpath: Path
+) -> None:
+    with dag(searchpath, **of_dag):
+        task = DatapipeCheckOperator(task_id="t", sql_template="{{ params.most }}", **of_task)
     assert rendered(task, files=False).sql_template == "3"  # type: ignore[attr-defined]  # of the operator
 
 
@@ -132,27 +129,28 @@ class Instance:
         self.map_index = map_index
 
 
+def read(searchpath: Path, folder: str, **arguments: Any) -> Any:
+    """Return the transforms in a folder."""
+    with dag(searchpath):
+        task = TransformBulkDeployOperator(task_id="t", folder=folder, **arguments)
+    return task._read(CONTEXT)  # type: ignore[arg-type]  # the used part of a context
+
+
 @pytest.mark.parametrize("absolute", [False, True])
 def test_files_of_a_folder_are_rendered(*, absolute: bool, searchpath: Path) -> None:
     (searchpath / "models" / "wrong.sql").unlink()
-    with dag(searchpath):
-        folder = str(searchpath / "models") if absolute else "models"
-        task = TransformBulkDeployOperator(task_id="t", folder=folder, folder_path="/dbt/", materialization="table")
-    (found,) = task._read(CONTEXT)  # type: ignore[arg-type]  # the used part of a context
+    folder = str(searchpath / "models") if absolute else "models"
+    (found,) = read(searchpath, folder, folder_path="/dbt/", materialization="table")
     assert (found.path, found.sql_template, found.materialization) == ("dbt/sales/orders", RENDERED, "table")
 
 
 def test_unrenderable_file_of_a_folder_raises_with_its_name(searchpath: Path) -> None:
-    with dag(searchpath):
-        task = TransformBulkDeployOperator(task_id="t", folder="models")
     with pytest.raises(ValueError, match=r"wrong\.sql: 'ts' is undefined"):
-        task._read(CONTEXT)  # type: ignore[arg-type]  # the used part of a context
+        read(searchpath, "models")
 
 
 @pytest.mark.parametrize("folder", ["nowhere", "empty", ""])
 def test_folder_without_files_raises_with_its_name(folder: str, searchpath: Path) -> None:
     (searchpath / "empty").mkdir()
-    with dag(searchpath):
-        task = TransformBulkDeployOperator(task_id="t", folder=folder)
     with pytest.raises(ValueError, match=f"folder.*{folder}"):
-        task._read(CONTEXT)  # type: ignore[arg-type]  # the used part of a context
+        read(searchpath, folder)

@@ -24,7 +24,8 @@ from airflow_provider_datapipe.pipelines.errors import CycleError, PipelineError
 from airflow_provider_datapipe.pipelines.graph import Graph
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot
 from airflow_provider_datapipe.task_groups import DatapipeDag, DatapipeTaskGroup
-from tests.support.airflow_versions import IMPORT_DAG_BAG, dag_serialization
+from tests.support.airflow_versions import IMPORT_DAG_BAG
+from tests.support.dags import stored_dag
 from tests.support.examples import scaled
 from tests.unit.pipelines.graphs import node, of_edges, snapshots
 
@@ -258,19 +259,12 @@ def test_task_dependencies_match_the_graph(
     file = tmp_path / f"{next(COUNTER)}.json"
     file.write_text(snapshot.as_text())
     dag = DatapipeDag(
-        "d",
-        snapshot=file,
-        select=[f"id:{key}" for key in sorted(chosen)],
-        start_date=BEGIN,
-        group_by_folder=grouped,
+        "d", snapshot=file, select=[f"id:{key}" for key in sorted(chosen)], start_date=BEGIN, group_by_folder=grouped
     )
     ids = dag.task_ids_of_nodes
     expected = {ids[key]: {ids[each] for each in read} for key, read in Graph(snapshot).among(chosen).items()}
     assert upstream(dag) == expected
-    serialization = dag_serialization()
-    encoded = serialization.to_dict(dag)
-    serialization.validate_schema(encoded)
-    again = serialization.from_dict(json.loads(json.dumps(encoded)))
+    again = stored_dag(dag)
     assert {task.task_id: set(task.upstream_task_ids) for task in again.tasks} == expected
     assert set(again.task_group_dict) == set(dag.task_group_dict)
 

@@ -14,6 +14,7 @@ from airflow_provider_datapipe.runs.conditions.base import Check
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from tests.support import responses
 from tests.support.scripted_server import Reply, ScriptedServer
+from tests.support.waited_run import connection
 
 GONE = Reply(404, {"error_code": "not_found", "message": "no such sync"})
 WRONG_KEY = Reply(401, {"error_code": "unauthorized", "message": "wrong key"})
@@ -31,8 +32,7 @@ def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def event_of(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> dict[str, Any]:
-    connection = {"conn_type": "datapipe", "host": server.url, "password": "k", "extra": {"retry_budget": 0}}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", connection(server.url))
     if "condition" not in arguments:
         arguments = {"condition": "failed_records", "reverse_etl_sync_id": "e", "at_most": 1} | arguments
     trigger = DatapipeConditionTrigger(**{"datapipe_conn_id": "datapipe_test", "poll_interval": 0.1} | arguments)
@@ -113,16 +113,8 @@ def test_awaited_run_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
         Mock(info=lambda line, *_: reported.append(line), log=lambda _, line: reported.append(line)),
     )
     with ScriptedServer([Reply(body=going)]) as server:
-        deadline = time.time() + 1.5
-        event = event_of(
-            server,
-            monkeypatch,
-            condition="run",
-            deadline=deadline,
-            kind="reverse_etl",
-            reverse_etl_sync_id="e",
-            run_id="r",
-        )
+        run = {"condition": "run", "kind": "reverse_etl", "reverse_etl_sync_id": "e", "run_id": "r"}
+        event = event_of(server, monkeypatch, deadline=time.time() + 1.5, **run)
     assert event["status"] == "timeout"
     assert reported[0].startswith("Waiting: ")
     # On a busy machine, the first lines come before the first response.
@@ -136,16 +128,10 @@ def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) ->
     going = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
     over = going | {"status": "COMPLETED", "finished_at": "2026-01-01T00:05:00.000Z"}
     listed = [Reply(body={"data": [run], "hasMore": False}) for run in (going | {"status": "RUNNING"}, over)]
+    stale, current = listed
     # The list, the run, the stale list; then, after a pause, the stale list, the run and the current list.
-    script = [
-        Reply(body=responses.elt_stream()),
-        listed[0],
-        Reply(body=over),
-        listed[0],
-        listed[0],
-        Reply(body=over),
-        listed[1],
-    ]
+    polls = [stale, Reply(body=over), stale, stale, Reply(body=over), current]
+    script = [Reply(body=responses.elt_stream()), *polls]
     pauses: list[float] = []
     sleep = asyncio.sleep
 
@@ -155,16 +141,8 @@ def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("airflow_provider_datapipe.triggers.condition.asyncio.sleep", record_pause)
     with ScriptedServer(script) as server:
-        event = event_of(
-            server,
-            monkeypatch,
-            condition="run",
-            poll_interval=0.2,
-            kind="elt_stream",
-            stream_id="s",
-            after="2026-01-01T00:01:00+00:00",
-            moment_of="end",
-        )
+        run = {"condition": "run", "kind": "elt_stream", "stream_id": "s", "moment_of": "end"}
+        event = event_of(server, monkeypatch, poll_interval=0.2, after="2026-01-01T00:01:00+00:00", **run)
     assert event["status"] == "success"
     assert 0.2 in pauses
     assert len(server.seen) == len(script)

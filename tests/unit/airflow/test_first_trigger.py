@@ -13,6 +13,7 @@ import pytest
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.models import RunRef
 from tests.support.scripted_server import Reply, ScriptedServer
+from tests.support.waited_run import connection
 
 pytestmark = pytest.mark.slow
 
@@ -49,11 +50,10 @@ DOWN = Reply(503)
 def loaded_by(trigger: dict[str, Any], script: list[Reply], *, kill: bool = False) -> tuple[str | None, list[str]]:
     """Return the status of a trigger's event, and the modules that the event loop's thread loaded for it."""
     with ScriptedServer(script) as server:
-        connection = {"conn_type": "datapipe", "host": server.url, "password": "key", "extra": {"retry_budget": 0}}
         program = subprocess.run(
             [sys.executable, "-m", "tests.support.first_trigger"],
             input=json.dumps({**trigger, "connection": CONNECTION, "kill": kill}),
-            env={**os.environ, f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(connection)},
+            env={**os.environ, f"AIRFLOW_CONN_{CONNECTION.upper()}": connection(server.url)},
             capture_output=True,
             text=True,
             check=False,

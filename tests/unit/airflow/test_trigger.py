@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +23,7 @@ from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_eve
 from airflow_provider_datapipe.triggers.stopped import is_ended
 from tests.support.responses import LONG_AGO
 from tests.support.scripted_server import Reply, ScriptedServer
+from tests.support.waited_run import connection
 
 RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": LONG_AGO}
 GOING = Reply(body=RUN | {"status": "RUNNING"})
@@ -29,9 +32,12 @@ WAITING = Batch("elt_stream", waiting=[RunRef("elt_stream", "s", "orders", run_i
 STATUS_URL = "/elt_stream_runs?elt_stream_id=s&starting_after=r0&limit=1&sort_direction=asc"
 
 
-def connect(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    connection = {"conn_type": "datapipe", "host": host, "password": "a-long-key", "extra": {"retry_budget": 0}}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
+@contextmanager
+def serving(monkeypatch: pytest.MonkeyPatch, *script: Reply) -> Iterator[ScriptedServer]:
+    """Run a server with a script, and set the connection of the triggers to it."""
+    with ScriptedServer(script) as server:
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", connection(server.url))
+        yield server
 
 
 def trigger(hold: dict[str, Any] | None = None, batch: Batch = WAITING, **policy: float) -> DatapipeRunTrigger:
@@ -57,8 +63,7 @@ def end_of(event: dict[str, Any]) -> WaitOutcome:
 
 
 def test_trigger_sends_one_event_when_the_run_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([GOING, Reply(500), GOING, DONE]) as server:
-        connect(monkeypatch, server.url)
+    with serving(monkeypatch, GOING, Reply(500), GOING, DONE) as server:
         event = event_of(trigger())
     assert event["status"] == "success"
     assert (end_of(event).reason, end_of(event).outcome) == (WaitOutcomeReason.RUN_OVER, Outcome.SUCCEEDED)
@@ -66,19 +71,17 @@ def test_trigger_sends_one_event_when_the_run_has_ended(monkeypatch: pytest.Monk
 
 
 def test_unreachable_service_is_lost_contact(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([Reply(502, b"<html>")]) as server:
-        connect(monkeypatch, server.url)
+    with serving(monkeypatch, Reply(502, b"<html>")):
         assert end_of(event_of(trigger(contact_limit=0.2))).reason is WaitOutcomeReason.LOST_CONTACT
 
 
 def test_deadline_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([GOING]) as server:
-        connect(monkeypatch, server.url)
+    with serving(monkeypatch, GOING):
         assert end_of(event_of(trigger(deadline=time.time() + 0.3))).reason is WaitOutcomeReason.TIMEOUT
 
 
 def test_unusable_connection_sends_an_error_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(monkeypatch, "http://api.example.com")
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", connection("http://api.example.com"))
     event = event_of(trigger())
     assert event["status"] == "error"
     assert "Plain http" in event["message"]
@@ -99,8 +102,7 @@ def test_event_without_a_batch_raises_lost_contact(event: dict[str, Any]) -> Non
 
 def held_until(deferred_at: float, minimum: float, monkeypatch: pytest.MonkeyPatch, *, is_scheduled: bool) -> float:
     """Return the time of the event of a run that has finished."""
-    with ScriptedServer([DONE]) as server:
-        connect(monkeypatch, server.url)
+    with serving(monkeypatch, DONE):
         waiting = trigger(hold={"deferred_at": deferred_at, "minimum_deferral_time": minimum})
         if is_scheduled:
             waiting.task_instance = SimpleNamespace(task_id="t")  # type: ignore[assignment]  # any object is enough
@@ -139,23 +141,23 @@ def test_trigger_without_a_hold_has_no_argument_for_it() -> None:
 @pytest.mark.parametrize(
     ("states", "has_ended"),
     [
-        *(({"r": {"t": state}}, True) for state in ("success", "failed", "skipped", "removed")),
-        *(({"r": {"t": state}}, False) for state in (None, "scheduled", "queued", "running", "restarting")),
-        *(({"r": {"t": state}}, False) for state in ("deferred", "up_for_retry")),
+        *(([state], True) for state in ("success", "failed", "skipped", "removed")),
+        *(([state], False) for state in (None, "scheduled", "queued", "running", "restarting")),
+        *(([state], False) for state in ("deferred", "up_for_retry")),
         # The task was deleted.
-        ({}, True),
+        ([], True),
     ],
 )
 @pytest.mark.parametrize("map_index", [-1, 3])
 def test_state_of_a_task_decides_whether_it_has_ended(
-    states: dict[str, Any], map_index: int, monkeypatch: pytest.MonkeyPatch, *, has_ended: bool
+    states: list[str | None], map_index: int, monkeypatch: pytest.MonkeyPatch, *, has_ended: bool
 ) -> None:
     asked: list[dict[str, Any]] = []
     name = "t" if map_index == -1 else f"t_{map_index}"
 
     def states_of(**question: Any) -> dict[str, Any]:
         asked.append(question)
-        return {run: {name: each["t"]} for run, each in states.items()}
+        return {"r": {name: states[0]}} if states else {}
 
     monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(states_of))
     task = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=map_index)
@@ -184,8 +186,7 @@ def test_a_trigger_polls_once_more_before_it_names_running_runs(
 ) -> None:
     monkeypatch.setattr(trigger_module, "LAST_POLL_SECONDS", 0.5 if reply.delay else 60)
     requested = Batch("elt_stream", waiting=[RunRef("elt_stream", "s", "orders", status_url=STATUS_URL)])
-    with ScriptedServer([reply]) as server:
-        connect(monkeypatch, server.url)
+    with serving(monkeypatch, reply) as server:
         asyncio.run(trigger(batch=requested).on_kill())
     assert len(server.seen) == 1
     # Airflow logs triggers to standard output, or not, depending on the imported modules.

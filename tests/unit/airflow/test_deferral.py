@@ -66,11 +66,7 @@ def test_executors_of_a_task(
     ],
 )
 def test_minimum_deferral_time(
-    executor: str,
-    version: str,
-    settings: dict[str, str],
-    seconds: float | None,
-    monkeypatch: pytest.MonkeyPatch,
+    executor: str, version: str, settings: dict[str, str], seconds: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in settings.items():
         monkeypatch.setenv(f"AIRFLOW__{name}", value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import socket
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from tests.support.scripted_server import Reply, ScriptedServer
 from tests.unit.runs import model_service
 
 KEY = "key-that-must-not-show"
+HOST = "https://api.example.com"
 EMPTY = Reply(body={"data": [], "hasMore": False})
 Connect = Callable[..., DatapipeHook]
 #: Older versions report that such a connection is not defined.
@@ -79,38 +81,31 @@ def test_test_connection_explains_an_unreachable_host(connect: Connect) -> None:
     [
         ({"host": None}, "There is no base address: .*\nCheck the Airflow connection `datapipe_test`"),
         ({"host": "http://api.example.com"}, "Plain http to api.example.com"),
-        ({"host": "https://api.example.com", "password": None}, "There is no API key"),
-        ({"host": "https://api.example.com", "extra": {"timeout": "soon"}}, "Extra field timeout: Input should be a"),
-        ({"host": "https://api.example.com", "extra": {"timeout": 0}}, "Extra field timeout"),
-        ({"host": "https://api.example.com", "extra": {"timeout": 1e10}}, "Extra field timeout"),
+        ({"password": None}, "There is no API key"),
+        ({"extra": {"timeout": "soon"}}, "Extra field timeout: Input should be a"),
+        ({"extra": {"timeout": 0}}, "Extra field timeout"),
+        ({"extra": {"timeout": 1e10}}, "Extra field timeout"),
         *(
-            pytest.param(
-                {"host": "https://api.example.com", "extra": extra},
-                "a value of type .*must be an object.*\nCheck the",
-                marks=READABLE,
-            )
+            pytest.param({"extra": extra}, "a value of type .*must be an object.*\nCheck the", marks=READABLE)
             for extra in ("[]", "5", json.dumps(json.dumps({"timeout": 5})))
         ),
-        ({"host": "https://api.example.com", "extra": {"max_connections": 0}}, "Extra field max_connections"),
+        ({"extra": {"max_connections": 0}}, "Extra field max_connections"),
         *(
             (
-                {"host": "https://api.example.com", "extra": {"max_requests_per_second": rate}},
+                {"extra": {"max_requests_per_second": rate}},
                 "Extra field max_requests_per_second: .*\nCheck the Airflow connection `datapipe_test`",
             )
             for rate in (0, -1, "many", "nan", "inf")
         ),
-        ({"host": "https://api.example.com", "extra": {"ca_bundle": "nowhere.pem"}}, r"nowhere\.pem"),
+        ({"extra": {"ca_bundle": "nowhere.pem"}}, r"nowhere\.pem"),
         *(
-            (
-                {"host": "https://api.example.com", "extra": {"link": link}},
-                r"Extra field link: must be an http or .*\{id",
-            )
+            ({"extra": {"link": link}}, r"Extra field link: must be an http or .*\{id")
             for link in ("javascript:alert({id})", "https://app.example.com/", "app.example.com/{id}")
         ),
     ],
 )
 def test_error_of_an_unusable_connection(connect: Connect, fields: dict[str, Any], problem: str) -> None:
-    hook = connect(**fields)
+    hook = connect(**({"host": HOST} | fields))
     with pytest.raises(ConfigurationError, match=problem) as caught:
         hook.get_conn()
     assert KEY not in str(caught.value)
@@ -141,10 +136,10 @@ def test_spellings_of_the_base_url(connect: Connect, fields: dict[str, Any], exp
 
 
 async def test_uri_connections_and_async_settings(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = await connect("https://api.example.com", port="0").aget_settings()
-    assert settings.base_url == "https://api.example.com"
+    settings = await connect(HOST, port="0").aget_settings()
+    assert settings.base_url == HOST
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", f"datapipe://:{KEY}@https%3A%2F%2Fapi.example.com:0")
-    assert DatapipeHook("datapipe_test").get_conn().settings.base_url == "https://api.example.com"
+    assert DatapipeHook("datapipe_test").get_conn().settings.base_url == HOST
     # Airflow removes the brackets.
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", f"datapipe://:{KEY}@[::1]:8484/http")
     assert DatapipeHook("datapipe_test").get_conn().settings.base_url == "http://[::1]:8484"
@@ -186,28 +181,28 @@ def test_each_form_field_takes_effect(connect: Connect, tmp_path: Any) -> None:
 
 def test_shares_divide_the_rate_limit(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__DATAPIPE__RATE_LIMIT_SHARES", "4")
-    limited = connect("https://api.example.com", extra={"max_requests_per_second": 10}).get_conn()
+    limited = connect(HOST, extra={"max_requests_per_second": 10}).get_conn()
     assert limited.settings.max_requests_per_second == 2.5
-    assert connect("https://api.example.com").get_conn().settings.max_requests_per_second is None
+    assert connect(HOST).get_conn().settings.max_requests_per_second is None
 
 
 @pytest.mark.parametrize("shares", ["0", "-1", "1.5", "two", "\N{SUPERSCRIPT TWO}"])
 def test_invalid_shares_are_explained(connect: Connect, monkeypatch: pytest.MonkeyPatch, shares: str) -> None:
     monkeypatch.setenv("AIRFLOW__DATAPIPE__RATE_LIMIT_SHARES", shares)
-    hook = connect("https://api.example.com", extra={"max_requests_per_second": 10})
+    hook = connect(HOST, extra={"max_requests_per_second": 10})
     problem = r"\[datapipe\] rate_limit_shares must be a whole number.*\nCheck the Airflow connection `datapipe_test`"
     with pytest.raises(ConfigurationError, match=problem):
         hook.get_conn()
 
 
 def test_emptied_form_field_has_its_default(connect: Connect) -> None:
-    hook = connect("https://api.example.com", extra={"timeout": None, "poll_interval": "", "proxy": ""})
+    hook = connect(HOST, extra={"timeout": None, "poll_interval": "", "proxy": ""})
     assert (hook.extra.timeout, hook.extra.poll_interval, hook.extra.proxy) == (60, None, None)
 
 
 def test_misspelled_field_logs_a_suggestion(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING"):
-        connect("https://api.example.com", extra={"time_out": 3}).get_conn()
+        connect(HOST, extra={"time_out": 3}).get_conn()
     assert "time_out is unknown. Did you mean timeout?" in caplog.text
 
 
@@ -265,8 +260,6 @@ def test_find_methods_return_resources_by_name(connect: Connect) -> None:
 
 
 def test_provider_info_lists_existing_modules() -> None:
-    import importlib
-
     info = get_provider_info()
     for section in ("hooks", "operators", "sensors", "triggers"):
         for integration in info[section]:

@@ -17,7 +17,6 @@ from airflow.sdk import DAG, BaseNotifier
 from airflow_provider_datapipe.links import ADDRESS
 from airflow_provider_datapipe.notifications.describe import describe_failure, failure_of, report_of
 from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotifier
-from airflow_provider_datapipe.notifications.post import NotPostedError, post
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.errors import LostContactError, RunPartialError
 from airflow_provider_datapipe.runs.models import RunRef
@@ -232,23 +231,25 @@ def test_report_is_passed_to_another_notifier() -> None:
     assert reported == ["Task send of DAG shop, run r, try 2 failed. ValueError: {{ 7 * 6 }}"]
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_other_notifier_runs_although_the_post_fails(monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
-    connect(monkeypatch, "http://127.0.0.1:1")
-    reported: list[Any] = []
-    report(DatapipeFailureNotifier(http_conn_id="chat", notifier=reported.append), of_partial_run(), is_async)
-    assert [known["failure"].title for known in reported] == [failure_of(of_partial_run()).title]
+def report(notifier: DatapipeFailureNotifier, is_async: bool) -> None:
+    """Report the failure of a task, as a worker or as a triggerer does."""
 
-
-def report(notifier: DatapipeFailureNotifier, context: Any, is_async: bool) -> None:
     async def wait() -> None:
-        notifier.context = context
+        notifier.context = of_partial_run()
         await notifier
 
     if is_async:
         asyncio.run(wait())
     else:
-        notifier(context)
+        notifier(of_partial_run())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_other_notifier_runs_although_the_post_fails(monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
+    connect(monkeypatch, "http://127.0.0.1:1")
+    reported: list[Any] = []
+    report(DatapipeFailureNotifier(http_conn_id="chat", notifier=reported.append), is_async)
+    assert [known["failure"].title for known in reported] == [failure_of(of_partial_run()).title]
 
 
 def test_notifier_can_be_awaited(gateway: ScriptedServer) -> None:
@@ -257,7 +258,7 @@ def test_notifier_can_be_awaited(gateway: ScriptedServer) -> None:
             reported.append(context["failure"].title)
 
     reported: list[str] = []
-    report(DatapipeFailureNotifier(http_conn_id="chat", notifier=Other()), of_partial_run(), is_async=True)
+    report(DatapipeFailureNotifier(http_conn_id="chat", notifier=Other()), is_async=True)
     assert len(gateway.seen) == 1
     assert reported == [failure_of(of_partial_run()).title]
 
@@ -286,7 +287,7 @@ def test_failed_post_is_logged_without_secrets(
     with ScriptedServer([script.get(host or "", Reply())]) as server:
         if host is not None:
             connect(monkeypatch, f"{server.url}/SECRETPART" if host in script else host, password="pw")
-        report(DatapipeFailureNotifier(http_conn_id="chat", timeout=0.5), of_partial_run(), is_async)
+        report(DatapipeFailureNotifier(http_conn_id="chat", timeout=0.5), is_async)
     output = capsys.readouterr()
     assert says in output.out
     assert "SECRETPART" not in output.out + output.err
@@ -333,12 +334,6 @@ def test_a_failed_notification_is_logged_without_its_content(
     output = capsys.readouterr().out
     assert "was not sent: ValueError" in output
     assert "pw" not in output
-
-
-def test_post_raises_if_the_request_fails() -> None:
-    connection: Any = SimpleNamespace(host="http://127.0.0.1:1", port=None, schema=None, login=None, extra_dejson={})
-    with pytest.raises(NotPostedError):
-        post(connection, "", {}, 5)
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from tests.benchmarks.environment import ROOT
 from tests.benchmarks.figures import Lag, part
 from tests.benchmarks.imports import IMPORTABLE, OURS, Imported
 from tests.benchmarks.results import Results
-from tests.benchmarks.table import beside, number, table
+from tests.benchmarks.table import TABLE_END, beside, number, table, with_table
 from tests.benchmarks.waits import Waited
 
 PAGE = ROOT / "docs" / "performance.md"
-BEGIN, END = "<!-- table: python -m tests.benchmarks report -->\n", "<!-- end of table -->\n"
+BEGIN, END = "<!-- table: python -m tests.benchmarks report -->\n", TABLE_END
 
 #: Column: header, value, decimal places.
 _Column = tuple[str, Callable[[Waited], float | None], int]
@@ -89,11 +89,7 @@ def report(results: Results) -> str:
 
 def write(text: str, page: Path = PAGE) -> None:
     """Write the tables between the markers of the page."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no place for the tables.")
-    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+    page.write_text(with_table(page.read_text(encoding="utf-8"), BEGIN, text), encoding="utf-8")
 
 
 def _machines(results: Results) -> str:

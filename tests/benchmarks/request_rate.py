@@ -16,14 +16,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.benchmarks.table import number, table
+from tests.benchmarks.table import TABLE_END, number, table, with_table
 from tests.packaging.versions import ROOT
 from tests.support.many_runs import ManyRunsServer
 from tests.support.processes import Workspace, wait_for
 from tests.support.scripted_server import Reply
 from tests.unit.runs.many_waits import many
 
-BEGIN, END = "<!-- table: python -m tests.benchmarks.request_rate --write -->\n", "<!-- end of table -->\n"
+BEGIN, END = "<!-- table: python -m tests.benchmarks.request_rate --write -->\n", TABLE_END
 PAGE = ROOT / "docs" / "polling.md"
 #: Waits of all triggerers together, each with one request per second if there is no limit.
 WAITS = 100
@@ -157,12 +157,6 @@ def report(results: Sequence[tuple[Case, Measured]]) -> str:
     return table(_HEAD, rows)
 
 
-def write(results: Sequence[tuple[Case, Measured]]) -> None:
-    """Write the table to the page."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{report(results)}\n{END}{rest.partition(END)[2]}")
-
-
 async def _wait(run_ids: Sequence[str]) -> None:
     """Run the triggers of a triggerer, until the process is stopped."""
     from airflow_provider_datapipe.runs.batch import Batch
@@ -196,7 +190,7 @@ def main(arguments: Sequence[str]) -> int:
         print(case, results[-1][1], flush=True)
     print(report(results))
     if chosen.write:
-        write(results)
+        PAGE.write_text(with_table(PAGE.read_text(), BEGIN, report(results)))
     return 0
 
 

@@ -1,13 +1,30 @@
-"""Markdown tables."""
+"""Markdown tables, and their places in pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+#: Marker after a table of a page.
+TABLE_END = "<!-- end of table -->\n"
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def with_table(page: str, begin: str, text: str) -> str:
+    """
+    Return a page with a new table between its markers.
+
+    :param begin: the marker before the table.
+    :raises ValueError: if the page has no such markers, or several.
+    """
+    before, found, rest = page.partition(begin)
+    _, end, after = rest.partition(TABLE_END)
+    if not found or not end or begin in after:
+        raise ValueError(f"The page needs one pair of markers: {begin.strip()} and {TABLE_END.strip()}")
+    return f"{before}{begin}\n{text}\n{TABLE_END}{after}"
 
 
 def number(value: float | None, digits: int = 1) -> str:

@@ -9,8 +9,10 @@ from collections import Counter
 import pytest
 
 from tests.benchmarks.environment import ROOT
+from tests.benchmarks.table import TABLE_END as END
+from tests.benchmarks.table import with_table
 from tests.system.latency.__main__ import durations, executors, missing
-from tests.system.latency.figures import BEGIN, END, Measurement, Results, with_tables
+from tests.system.latency.figures import BEGIN, Measurement, Results
 from tests.system.latency.plan import COMPONENTS_OVERHEAD, GAP, MODES, WAVE_OVERHEAD, estimated_seconds, waves_of
 
 
@@ -118,13 +120,14 @@ def test_short_runs_are_compared_with_blocking(duration: float, reference: str, 
 
 def test_new_tables_replace_old_ones_between_the_markers() -> None:
     page = f"before\n{BEGIN}old\n{END}after\n"
-    assert with_tables(page, "new\n") == f"before\n{BEGIN}\nnew\n\n{END}after\n"
-    assert with_tables(with_tables(page, "other\n"), "new\n") == with_tables(page, "new\n")
+    replaced = with_table(page, BEGIN, "new\n")
+    assert replaced == f"before\n{BEGIN}\nnew\n\n{END}after\n"
+    assert with_table(with_table(page, BEGIN, "other\n"), BEGIN, "new\n") == replaced
     performance = (ROOT / "docs" / "performance.md").read_text()
-    assert "new tables" in with_tables(performance, "new tables\n")
+    assert "new tables" in with_table(performance, BEGIN, "new tables\n")
 
 
 @pytest.mark.parametrize("page", ["", BEGIN, END + BEGIN, f"{BEGIN}{END}{BEGIN}{END}"])
 def test_a_page_without_one_pair_of_markers_is_refused(page: str) -> None:
     with pytest.raises(ValueError, match="one pair of markers"):
-        with_tables(page, "new\n")
+        with_table(page, BEGIN, "new\n")

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from tests.benchmarks.adapters.base import Adapter
 from tests.benchmarks.adapters.histories import Histories
-from tests.benchmarks.adapters.ours import (
-    AdaptiveAlone,
-    AdaptiveOfSyncs,
-    Orchestrations,
-    StreamsAlone,
-    StreamsOfSyncs,
-)
+from tests.benchmarks.adapters.ours import AdaptiveAlone, AdaptiveOfSyncs, Orchestrations, StreamsAlone, StreamsOfSyncs
 from tests.benchmarks.adapters.peers import Airbyte, DbtCloud, Fivetran
 
 __all__ = ["ADAPTERS", "Adapter", "Histories"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, ClassVar, Protocol
 
 from tests.benchmarks.runs import Runs
@@ -66,7 +66,3 @@ class Adapter(ABC):
 
         Calls :meth:`~tests.benchmarks.runs.Runs.is_over` once for each run in the response.
         """
-
-
-#: Function that creates an adapter in each process.
-Maker = Callable[[], Adapter]

@@ -15,9 +15,10 @@ import time
 from importlib.metadata import distributions
 
 from tests.benchmarks.environment import ROOT
+from tests.benchmarks.table import with_table
 from tests.support import postgresql
 from tests.support.redis_server import PROGRAM as REDIS
-from tests.system.latency.figures import EXECUTORS, Measurement, Results, with_tables
+from tests.system.latency.figures import BEGIN, EXECUTORS, Measurement, Results
 from tests.system.latency.measure import measure
 from tests.system.latency.plan import estimated_seconds
 
@@ -87,7 +88,7 @@ def main() -> int:
     for line in results.comparisons():
         print(line)
     if given.write:
-        PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), BEGIN, tables), encoding="utf-8")
     return 1 if results.failed else 0
 
 

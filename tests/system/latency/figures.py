@@ -12,7 +12,7 @@ from tests.system.latency.plan import MODES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-BEGIN, END = "<!-- table: python -m tests.system.latency --write -->\n", "<!-- end of table -->\n"
+BEGIN = "<!-- table: python -m tests.system.latency --write -->\n"
 EXECUTORS = {"local": "LocalExecutor", "celery": "CeleryExecutor"}
 _HEADS = {
     "blocking": "Blocking",
@@ -101,16 +101,3 @@ class Results:
                     f"{EXECUTORS[executor]}, {duration:g} s: deferrable {ours:.2f} s, {reference} {other:.2f} s:"
                     f" {ours - other:+.2f} s, {verdict} the limit of {LIMIT:g} s"
                 )
-
-
-def with_tables(page: str, tables: str) -> str:
-    """
-    Return a page with new tables between its markers.
-
-    :raises ValueError: if the page has no such markers, or several.
-    """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end or BEGIN in after:
-        raise ValueError(f"The page needs one pair of markers: {BEGIN.strip()} and {END.strip()}")
-    return f"{before}{BEGIN}\n{tables}\n{END}{after}"

@@ -70,21 +70,10 @@ def test_a_second_run_is_a_duplicate() -> None:
 def test_a_run_after_a_planned_failure_is_no_duplicate() -> None:
     case = Case(1, "elt_stream", "blocking", 2, first_fails=True)
     runs = [run_of(RESOURCE, outcome="FAILED"), run_of(RESOURCE, number=2)]
-    case_runs = Observed(
-        "success",
-        2,
-        datetime.fromtimestamp(ENDED_AT, UTC),
-        result_of(runs[1]),
-        {1: RUN_FAILED},
-        {case.task_id: runs},
-    )
-    assert judge(case, case_runs).faults == []
+    assert verdict_of(case, runs, result=result_of(runs[1]), tries=2, causes={1: RUN_FAILED}).faults == []
 
 
-@pytest.mark.parametrize(
-    "result",
-    [None, {"run_id": "another", "outcome": "succeeded"}],
-)
+@pytest.mark.parametrize("result", [None, {"run_id": "another", "outcome": "succeeded"}])
 def test_a_result_without_the_run_is_wrong(result: Any) -> None:
     assert len(verdict_of(STREAM, [run_of(RESOURCE)], result=result).faults) == 1
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import secrets
 import signal
 import sys
 import time
@@ -41,18 +42,13 @@ from tests.system.distributed.metadata import Metadata
 from tests.system.distributed.pipeline import Pipeline, pipeline
 from tests.system.distributed.plans import add_connection
 from tests.system.distributed.report import POST, Report
-from tests.system.latency.__main__ import missing
+from tests.system.latency.__main__ import missing, say
 
 #: Planned kills during requests for each wanted one, because other kills come first. A refusal also needs a rival's run
 #: that is still active when the task comes.
 _SPARE_POSTS, _SPARE_CONFLICTS = 2.5, 3.0
 #: Durations of runs in the short form: all kills of components are done while tasks wait.
 SHORT_DURATIONS = (40.0, 50.0)
-
-
-def say(line: str) -> None:
-    """Print a line at once, with the time."""
-    print(time.strftime("%H:%M:%S"), line, flush=True)
 
 
 @contextmanager
@@ -65,7 +61,7 @@ def stage_of(
         dags = workspace.path / "dags"
         dags.mkdir()
         service, server = stack.enter_context(held_server())
-        database = stack.enter_context(PostgreSQL(password=_password(), max_connections=MAX_CONNECTIONS))
+        database = stack.enter_context(PostgreSQL(password=secrets.token_hex(12), max_connections=MAX_CONNECTIONS))
         broker = stack.enter_context(RedisServer(persistent=True))
         deployment = stack.enter_context(
             Deployment(
@@ -79,18 +75,12 @@ def stage_of(
         )
         manager = stack.enter_context(ProcessManager(deployment, report))
         add_connection(deployment, server)
-        secret = {"API key": server.api_key, "database password": database.password, "broker password": broker.password}
+        hidden = {"API key": server.api_key, "database password": database.password, "broker password": broker.password}
         if example is not None:
-            secret["API key of the pipeline"] = example.api_key
-        leaks = LeakCheck(Metadata(deployment.database_url), deployment.fernet_key, secret)
+            hidden["API key of the pipeline"] = example.api_key
+        leaks = LeakCheck(Metadata(deployment.database_url), deployment.fernet_key, hidden)
         killer = Killer(deployment, database, broker, service, report)
-        yield Stage(dags, deployment, service, server, killer, leaks, report), manager
-
-
-def _password() -> str:
-    import secrets
-
-    return secrets.token_hex(12)
+        yield Stage(dags, deployment, service, killer, leaks, report), manager
 
 
 def play(given: argparse.Namespace, report: Report) -> None:

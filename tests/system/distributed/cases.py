@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Any
 
-from tests.support.hostile import Faults, Plan, Resource, Service
+from tests.support.hostile import Faults, Plan, Service
 from tests.support.hostile import Kind as ResourceKind
 from tests.system.distributed.held_service import Moment, Rival
 
@@ -212,8 +212,3 @@ def waves_of(all_cases: Sequence[Case], size: int) -> Iterator[list[Case]]:
     """Return the tasks in groups, each of which becomes one DAG run."""
     for begin in range(0, len(all_cases), size):
         yield list(all_cases[begin : begin + size])
-
-
-def runs_of_rivals(resource: Resource) -> set[str]:
-    """Return the IDs of the runs that no request of a task has started."""
-    return {run.id_in(0) for run in resource.runs if run.request is None}

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 
-from tests.support.hostile import HostileServer
 from tests.system.airflow_api import ENDED
 from tests.system.components import readable
 from tests.system.distributed.cases import Case
@@ -44,7 +43,6 @@ class Stage:
     dags: Path
     deployment: Deployment
     service: HeldService
-    server: HostileServer
     killer: Killer
     leaks: LeakCheck
     report: Callable[[str], None]

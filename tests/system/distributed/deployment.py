@@ -76,7 +76,6 @@ class Deployment(AirflowComponents):
         broker: RedisServer,
         *,
         concurrency: int,
-        config: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
         self.fernet_key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
@@ -85,7 +84,6 @@ class Deployment(AirflowComponents):
             **CONFIG,
             "core.parallelism": str(2 * concurrency * len(WORKERS)),
             "core.fernet_key": self.fernet_key,
-            **(config or {}),
         }
         super().__init__(dags, config=settings, start_limit=900, **options)
         self._database = database

@@ -86,13 +86,7 @@ class Workspace:
         self.close()
 
     def start(
-        self,
-        name: str,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        grace: float = 5.0,
-        forked: bool = False,
+        self, name: str, command: Sequence[str], *, env: Mapping[str, str], grace: float = 5.0, forked: bool = False
     ) -> Program:
         """
         Start a program under a guard.

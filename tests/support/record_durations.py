@@ -53,13 +53,7 @@ def seed(folder: Path) -> dict[str, Any]:
             }
         ],
         "transforms": [
-            {
-                "id": "table",
-                "name": "delays",
-                "folder_path": "flights",
-                "materialization": "table",
-                "sql_template": SQL,
-            }
+            {"id": "table", "name": "delays", "folder_path": "flights", "materialization": "table", "sql_template": SQL}
         ],
     }
 

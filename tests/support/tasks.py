@@ -56,10 +56,7 @@ def run(task: Any, memory: Memory | None = None) -> Any:
         try:
             return getattr(task, method)(context_of(memory), **arguments)
         except TaskDeferred as deferral:
-            method, arguments = (
-                deferral.method_name,
-                {"event": asyncio.run(first_event(recreated_trigger(deferral)))},
-            )
+            method, arguments = (deferral.method_name, {"event": asyncio.run(first_event(recreated_trigger(deferral)))})
             # Airflow resumes a task with a new object.
             task = copy_of(task)
 

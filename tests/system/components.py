@@ -280,12 +280,7 @@ class AirflowComponents:
         return self.api.trigger(dag_id, conf)
 
     def wait(
-        self,
-        dag_id: str,
-        run_id: str,
-        *,
-        limit: float = 300,
-        watch: Callable[[list[TaskInstance]], None] | None = None,
+        self, dag_id: str, run_id: str, *, limit: float = 300, watch: Callable[[list[TaskInstance]], None] | None = None
     ) -> str:
         """Wait for a DAG run to end, and return its final state."""
         return self.api.wait_for_run(dag_id, run_id, limit=limit, watch=watch)

@@ -35,11 +35,7 @@ from tests.system.metadata_database import count_rows
 DAG_FILE = Path(__file__).with_name("event_dags") / "watching.py"
 CONNECTION = "datapipe_watching"
 #: DAGs that start at the end of runs, by the kind of run.
-DAGS = {
-    "elt_stream": "watching_streams",
-    "orchestration": "watching_orchestrations",
-    "reverse_etl": "watching_exports",
-}
+DAGS = {"elt_stream": "watching_streams", "orchestration": "watching_orchestrations", "reverse_etl": "watching_exports"}
 WATCHERS = 4
 STREAMS, ORCHESTRATIONS = 8, 6
 #: Share of triggerers that are stopped after the first one. The others are killed.

@@ -26,10 +26,7 @@ EXPECTED = {
         "AuthenticationError",
         r"does not accept the API key.*GET /elt_streams/.* at .* answered 401.*Check the password",
     ),
-    "unknown_stream": (
-        "NotFoundError",
-        r"^Not found: .*nowhere.*GET /elt_streams/nowhere at .* answered 404.*Check",
-    ),
+    "unknown_stream": ("NotFoundError", r"^Not found: .*nowhere.*GET /elt_streams/nowhere at .* answered 404.*Check"),
     "disabled_sync": ("RunConflictError", r"ELT sync disabled is disabled.*Enable it"),
     "vanished_file": ("RunFailedError", r"ELT stream broken\.vanished_\w+: the run failed: .*vanished_\w+\.csv"),
     "failing_query": (
@@ -40,10 +37,7 @@ EXPECTED = {
         "InvalidRequestError",
         r"no_such_column.*POST /transforms/failing_view/publish at .* answered 400",
     ),
-    "refused_rows": (
-        "RunPartialError",
-        r"reverse ETL sync refused_\w+: 1 of 1 rows failed.*too few",
-    ),
+    "refused_rows": ("RunPartialError", r"reverse ETL sync refused_\w+: 1 of 1 rows failed.*too few"),
     "failed_run": ("RunFailedError", r"ELT stream broken\.failed_before: the run failed: .*failed_before\.csv"),
     "service_down": ("TransportError", r"GET /orchestration_runs got no answer from .*Check the"),
 }

@@ -222,11 +222,7 @@ def test_backfill_of_the_daily_close_dag(shop: Shop) -> None:
     for run in runs:
         shop.airflow.ends("shop_daily_close", run["dag_run_id"])
     intervals = sorted((run["data_interval_start"][:10], run["data_interval_end"][:10]) for run in runs)
-    assert intervals == [
-        ("2026-03-01", "2026-03-02"),
-        ("2026-03-02", "2026-03-03"),
-        ("2026-03-03", "2026-03-04"),
-    ]
+    assert intervals == [("2026-03-01", "2026-03-02"), ("2026-03-02", "2026-03-03"), ("2026-03-03", "2026-03-04")]
     for day, orders in ((1, [101, 102, 103]), (2, [104, 105]), (3, [106, 107, 108, 109])):
         assert shop.ask(f"FROM closed.orders_2026030{day} ORDER BY id") == orders
 
@@ -238,9 +234,7 @@ def test_load_by_another_client_triggers_a_dag(shop: Shop) -> None:
     path = f"{shop.service.base_url}/elt_streams/payments.payments/request_run"
     # The generated group may be loading the stream, in a run from before the change.
     wait_for(
-        "a run is started",
-        lambda: httpx.post(path, headers=shop.service.headers, timeout=30).is_success,
-        limit=LIMIT,
+        "a run is started", lambda: httpx.post(path, headers=shop.service.headers, timeout=30).is_success, limit=LIMIT
     )
     (asked,) = shop.service.journal_runs("payments.payments")[-1:]
     found: list[str] = []
@@ -324,12 +318,7 @@ def test_full_refresh_runs_after_approval_by_a_user(shop: Shop) -> None:
 
     rejected = answered(shop, "Reject")
     states = {task_id: one.state for task_id, one in shop.airflow.tasks("shop_full_refresh", rejected).items()}
-    assert states == {
-        "before": "success",
-        "approve": "success",
-        "refresh": "skipped",
-        "after": "skipped",
-    }
+    assert states == {"before": "success", "approve": "success", "refresh": "skipped", "after": "skipped"}
     assert shop.service.journal_requests(path) == []
     assert len(shop.service.journal_runs("shop.orders")) == loads
 

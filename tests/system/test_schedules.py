@@ -192,10 +192,7 @@ def _dag(end: str) -> str:
 @pytest.fixture(scope="module")
 def scenario(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scenario]:
     folder = tmp_path_factory.mktemp("schedules")
-    with (
-        LocalService(seed(folder), control=True) as service,
-        connected(airflow, "datapipe_schedules", service),
-    ):
+    with LocalService(seed(folder), control=True) as service, connected(airflow, "datapipe_schedules", service):
         played = Scenario(airflow, service, folder)
         played.run()
         yield played

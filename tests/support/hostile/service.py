@@ -12,16 +12,7 @@ from typing import Any
 
 from tests.support.hostile.dto import Shown
 from tests.support.hostile.faults import Faults, Loss, Plan, Response
-from tests.support.hostile.routes import (
-    BAD_ID,
-    COLLECTIONS,
-    NOT_FOUND,
-    RUN_LISTS,
-    Call,
-    page,
-    refused,
-    run_list,
-)
+from tests.support.hostile.routes import BAD_ID, COLLECTIONS, NOT_FOUND, RUN_LISTS, Call, page, refused, run_list
 from tests.support.hostile.state import DAY, Kind, Resource, Run
 
 API_KEY = "hostile-key-0123456789"

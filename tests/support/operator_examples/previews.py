@@ -16,9 +16,7 @@ _NUMBERS = "SELECT value FROM generate_series(1, 4) AS numbers(value)"
 _FROM = "FROM {{model.previews.queried}}"
 _PASSED = {"passed": True}
 
-SEED: dict[str, Any] = {
-    "transforms": [transform("transform.queried", "queried", "previews", sql_template=_NUMBERS)],
-}
+SEED: dict[str, Any] = {"transforms": [transform("transform.queried", "queried", "previews", sql_template=_NUMBERS)]}
 
 EXAMPLES = [
     Example(

@@ -9,14 +9,7 @@ from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestrations import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
-from tests.support.operator_examples.example import (
-    Example,
-    elt_sync,
-    orchestration,
-    reverse_etl_sync,
-    rows,
-    transform,
-)
+from tests.support.operator_examples.example import Example, elt_sync, orchestration, reverse_etl_sync, rows, transform
 
 _STREAMS = {"streams": ("by_id", "by_name"), "sync": ("a", "b"), "refresh": ("c", "d")}
 
@@ -52,10 +45,7 @@ EXAMPLES = [
     _run("run_sync", EltSyncRunOperator, {"sync_id": "runs.sync"}, rows_synced=6),
     _run("run_sync_full_refresh", EltSyncRunOperator, {"sync_id": "runs.refresh", "full_refresh": True}),
     _run(
-        "run_orchestration",
-        OrchestrationRunOperator,
-        {"orchestration_name": "Nightly run"},
-        resource_id="runs.nightly",
+        "run_orchestration", OrchestrationRunOperator, {"orchestration_name": "Nightly run"}, resource_id="runs.nightly"
     ),
     _run(
         "publish_transform",

@@ -107,10 +107,7 @@ def _snapshots(use: str) -> dict[str, dict[str, Any]]:
             {"sync_interval": NEVER, "enabled": True, **_FREE},
         ),
         "orchestration": _snapshot(
-            "orchestration",
-            f"schedule.orchestration.{use}",
-            {"cron_schedule": "0 2 * * *"},
-            {"cron_schedule": NEVER},
+            "orchestration", f"schedule.orchestration.{use}", {"cron_schedule": "0 2 * * *"}, {"cron_schedule": NEVER}
         ),
     }
 

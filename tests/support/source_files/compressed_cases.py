@@ -16,7 +16,6 @@ from tests.support.source_files.csv_cases import HEADER, MANY, lines
 from tests.support.source_files.references import csv_table, jsonl_table
 
 _GARBAGE = "RFC 1952 says nothing about bytes after the last member; some readers ignore them, others refuse them."
-_MISNAMED = "The name is wrong, and the rows are whole."
 _DAMAGED_BESIDE = "The rows themselves are whole and checked; a reader may refuse the rest."
 _NAMES = "The names within an archive do not matter to the rows; a reader may refuse unsafe ones."
 _DATA = encoded(lines(9))

@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 
 import duckdb
-import httpx
 
 from datapipe_local.warehouse.loading.load_options import LoadOptions, Run
 from datapipe_local.warehouse.loading.table_loader import LoadFacts, TableLoader
@@ -84,7 +83,7 @@ def memory(folder: Path, limit_mb: int | None, size_mb: int) -> tuple[float, flo
     environment = {} if limit_mb is None else {"DATAPIPE_LOCAL_MEMORY_LIMIT": f"{limit_mb}MB"}
     with LocalService(seed, environment=environment) as service:
         before = _resident(service.pid, "VmRSS")
-        with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60) as client:
+        with service.client() as client:
             url = client.post("/elt_streams/large/request_run").raise_for_status().json()["status_url"]
             while not ((page := client.get(url).json()["data"]) and page[0].get("finished_at")):
                 time.sleep(0.02)

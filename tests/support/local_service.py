@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import signal
@@ -10,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import httpx
 import yaml
 
 from datapipe_local.testing.client import ControlPlane
@@ -135,6 +137,25 @@ class LocalService:
         """Stop the service unless it has ended, and start it again at the same address."""
         self.stop()
         self.start()
+
+    def client(self) -> httpx.Client:
+        """Return an HTTP client with the API key. It uses no proxy of the environment."""
+        return httpx.Client(base_url=self.base_url, headers=self.headers, timeout=60, trust_env=False)
+
+    def request(self, method: str, path: str, **options: Any) -> Any:
+        """
+        Send a request, and return the JSON of the response; None for an empty response.
+
+        :raises httpx.HTTPStatusError: the service refuses the request.
+        """
+        with self.client() as client:
+            answer = client.request(method, path, **options).raise_for_status()
+        return answer.json() if answer.content else None
+
+    def connection(self, **extra: Any) -> str:
+        """Return an Airflow connection to the service as JSON, for an environment variable."""
+        fields = {"conn_type": "datapipe", "host": self.base_url, "password": self.api_key}
+        return json.dumps({**fields, "extra": extra})
 
     def journal_runs(self, resource_id: str | None = None, *, after: int = 0) -> list[Json]:
         """Return the runs in the journal, oldest first: all, or those of one resource."""

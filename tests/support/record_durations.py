@@ -13,10 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace, wait_for
+from tests.system import seeds
 from tests.system.demo import source_folder
 
 if TYPE_CHECKING:
@@ -36,24 +35,13 @@ STREAMS = ("same", "growing", "parts")
 
 def seed(folder: Path) -> dict[str, Any]:
     """Return the seed of a service with three streams of flights and a table of one of them."""
-    streams = [
-        {"id": name, "name": name, "file": f"{name}.csv", "options": {"nullstr": "NA", "sample_size": -1}}
-        for name in STREAMS
-    ]
+    options = {"nullstr": "NA", "sample_size": -1}
+    streams = [seeds.stream(name, file=f"{name}.csv", options=options) for name in STREAMS]
     return {
-        "connections": [
-            {"id": "files", "integration_id": "files", "label": "Flights", "settings": {"path": str(folder)}}
-        ],
-        "elt_syncs": [
-            {
-                "id": "nycflights",
-                "connection_id": "files",
-                "destination_schema_name": "nycflights",
-                "source_streams": streams,
-            }
-        ],
+        "connections": [seeds.connection("files", "files", path=str(folder))],
+        "elt_syncs": [seeds.elt_sync("nycflights", "files", streams)],
         "transforms": [
-            {"id": "table", "name": "delays", "folder_path": "flights", "materialization": "table", "sql_template": SQL}
+            seeds.transform("table", SQL, folder_path="flights", materialization="table", publish=False),
         ],
     }
 
@@ -83,7 +71,7 @@ def record() -> dict[str, list[float]]:
 
 def _run(service: LocalService, name: str, path: str) -> None:
     before = len(service.journal_runs(name))
-    httpx.post(f"{service.base_url}{path}", headers=service.headers, timeout=60).raise_for_status()
+    service.request("POST", path)
     wait_for(f"the run of {name}", _ended(service, name, before + 1), limit=120, interval=0.05)
     status = service.journal_runs(name)[-1]["status"]
     if status not in ("COMPLETED", "completed"):

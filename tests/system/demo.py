@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import shutil
 import signal
 import sys
@@ -73,8 +72,7 @@ def set_up(stack: ExitStack, show: Display, config: Mapping[str, str] = AS_SHIPP
     show.step("starting datapipe-local")
     variables = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
     service = stack.enter_context(LocalService(SEED, environment=variables, workspace=workspace, schedules=True))
-    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-    env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
+    env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": service.connection()}
     airflow = stack.enter_context(AirflowComponents(dags, env=env, config=config, progress=show.step))
     return Stage(workspace, partner, service, airflow)
 

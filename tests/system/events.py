@@ -21,8 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from tests.support.local_service import LocalService
 from tests.support.processes import ProgramError, Workspace, wait_for
 from tests.system import seeds
@@ -105,7 +103,7 @@ class Starter(threading.Thread):
         ]
         # One run of each kind, and then runs of random kinds.
         first = [paths[-1], paths[STREAMS], paths[0]]
-        with httpx.Client(base_url=self._service.base_url, headers=self._service.headers, timeout=30) as client:
+        with self._service.client() as client:
             while self.left and not self._over.wait(self._chance.uniform(0, 2 * self._pause)):
                 answer = client.post(first.pop() if first else self._chance.choice(paths))
                 # The resource may have an active run.
@@ -189,9 +187,8 @@ def play(
     # A DAG run gets the events up to the one that triggered it. Events that arrived with it wait for the next DAG run,
     # so each DAG needs one more event.
     before = counter.count()
-    with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=30) as client:
-        for path in ("/elt_streams/s1", "/orchestrations/o0", "/reverse_etl_syncs/numbers"):
-            client.post(f"{path}/request_run").raise_for_status()
+    for path in ("/elt_streams/s1", "/orchestrations/o0", "/reverse_etl_syncs/numbers"):
+        service.request("POST", f"{path}/request_run")
 
     def all_have_reached() -> bool:
         return not set(before.waiting) & set(counter.count().waiting)

@@ -21,7 +21,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,7 +243,7 @@ class Soak:
         )
 
     def _ask(self, service: LocalService) -> None:
-        with _client(service) as client:
+        with service.client() as client:
             for path in (*_LOADS, *_REVERSE):
                 answer = client.post(path)
                 assert answer.status_code in (200, 409), answer.text
@@ -251,7 +251,7 @@ class Soak:
 
     def _let_it_load(self, service: LocalService) -> None:
         """Start all runs, and wait for their ends without kills."""
-        with _client(service) as client:
+        with service.client() as client:
             for paths in (_LOADS, _REVERSE):
                 urls = []
                 for path in paths:
@@ -266,7 +266,7 @@ class Soak:
 
     def _going(self, service: LocalService) -> list[str]:
         found = []
-        with _client(service) as client:
+        with service.client() as client:
             for name, path, field in _lists():
                 page = client.get(path, params={field: name, "limit": 1}).json()["data"]
                 found += [f"{path}/{run['id']}" for run in page if not run.get("finished_at")]
@@ -274,7 +274,7 @@ class Soak:
 
     def _have_ended(self, service: LocalService, going: Sequence[str]) -> int:
         """Wait until all runs have succeeded, and no work is left."""
-        with _client(service) as client:
+        with service.client() as client:
             for path in going:
                 run = _ended(client, path)
                 assert run["status"] == "COMPLETED", run
@@ -294,7 +294,7 @@ class Soak:
 
     def _runs_that_ended(self, service: LocalService) -> int:
         number = 0
-        with _client(service) as client:
+        with service.client() as client:
             for name, path, field in _lists():
                 after: Json = {}
                 while True:
@@ -411,12 +411,6 @@ def _ended(client: httpx.Client, url: str) -> Json:
 
     _until(is_over)
     return found[0]
-
-
-@contextmanager
-def _client(service: LocalService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60) as client:
-        yield client
 
 
 def _until(condition: Callable[[], bool]) -> None:

@@ -69,9 +69,7 @@ class Held:
 
 def is_enabled(service: LocalService, kind: str, sync_id: str) -> bool:
     """Return True if a sync runs on its schedule."""
-    answer = httpx.get(f"{service.base_url}/{kind}/{sync_id}", headers=service.headers)
-    answer.raise_for_status()
-    return bool(answer.json()["enabled"])
+    return bool(service.request("GET", f"/{kind}/{sync_id}")["enabled"])
 
 
 class Journal:

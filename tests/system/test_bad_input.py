@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.airflow_versions import older_than
@@ -46,16 +45,13 @@ EXPECTED = {
 @pytest.fixture(scope="module")
 def ended(airflow: AirflowComponents, service: LocalService) -> dict[str, Any]:
     """Run the DAG once, and return the failure in the log of each task."""
-    with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
-        client.post("/elt_streams/broken.failed_before/request_run").raise_for_status()
-        runs = {"elt_stream_id": "broken.failed_before"}
-        wait_for(
-            "a run has failed",
-            lambda: any(
-                run["status"] == "FAILED" for run in client.get("/elt_stream_runs", params=runs).json()["data"]
-            ),
-            limit=30,
-        )
+    service.request("POST", "/elt_streams/broken.failed_before/request_run")
+
+    def has_failed() -> bool:
+        runs = service.request("GET", "/elt_stream_runs", params={"elt_stream_id": "broken.failed_before"})["data"]
+        return any(run["status"] == "FAILED" for run in runs)
+
+    wait_for("a run has failed", has_failed, limit=30)
     run_id = airflow.run(DAG, "failed")
     tasks = airflow.tasks(DAG, run_id)
     others = [one for one in tasks.values() if one.state != "failed"]

@@ -36,8 +36,7 @@ def scenario(
     airflow: AirflowComponents, dags_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scenario]:
     with watching(airflow, dags_folder, tmp_path_factory.mktemp("watched")) as service:
-        path = f"{service.base_url}/transforms/numbers/publish"
-        httpx.post(path, headers=service.headers, json={}, timeout=30).raise_for_status()
+        service.request("POST", "/transforms/numbers/publish", json={})
         counted = play(airflow, service, runs=RUNS, restarts=RESTARTS, pause=0.1, seed=SEED)
         log = "".join(path.read_text() for path in airflow.log_files() if path.name.startswith("triggerer"))
         yield Scenario(counted, service, log)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.local_service import LocalService
@@ -81,10 +80,8 @@ class Shop:
 
     def ask(self, sql: str) -> list[Any]:
         """Query the warehouse, and return the first column."""
-        path = f"{self.service.base_url}/_local/query"
-        answer = httpx.post(path, json={"sql": sql}, headers=self.service.headers, timeout=60)
-        answer.raise_for_status()
-        return [next(iter(row.values())) for row in answer.json()["data"]]
+        rows = self.service.request("POST", "/_local/query", json={"sql": sql})["data"]
+        return [next(iter(row.values())) for row in rows]
 
     def ask_crm(self, sql: str) -> list[Any]:
         """Query or change the CRM, and return the first column."""
@@ -163,7 +160,7 @@ def test_nightly_dag(shop: Shop, nightly: str) -> None:
     sync = "/elt_syncs/shop"
     changes = [one["method"] for one in shop.service.journal_requests(sync) if one["committed"]]
     assert len(changes) >= 2
-    now = httpx.get(f"{shop.service.base_url}{sync}", headers=shop.service.headers, timeout=30).json()
+    now = shop.service.request("GET", sync)
     assert (now["sync_interval"], now["enabled"]) == ("0 * * * *", True)
 
 
@@ -231,11 +228,10 @@ def test_backfill_of_the_daily_close_dag(shop: Shop) -> None:
 def test_load_by_another_client_triggers_a_dag(shop: Shop) -> None:
     shop.is_watched("/elt_syncs/payments/status")
     shop.change("payments.csv", "1,101,", "9,103,2026-03-04,12.00\n1,101,")
-    path = f"{shop.service.base_url}/elt_streams/payments.payments/request_run"
+    path = "/elt_streams/payments.payments/request_run"
     # The generated group may be loading the stream, in a run from before the change.
-    wait_for(
-        "a run is started", lambda: httpx.post(path, headers=shop.service.headers, timeout=30).is_success, limit=LIMIT
-    )
+    with shop.service.client() as client:
+        wait_for("a run is started", lambda: client.post(path).is_success, limit=LIMIT)
     (asked,) = shop.service.journal_runs("payments.payments")[-1:]
     found: list[str] = []
 

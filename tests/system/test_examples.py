@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.local_service import LocalService
@@ -129,8 +128,7 @@ def test_dag_with_one_task_runs(
     run_id = airflow.trigger(dag_id)
     if dag_id == "one_sensor":
         # Another client starts the awaited run.
-        path = f"{service.base_url}/elt_streams/nycflights.flights/request_run"
-        httpx.post(path, headers=service.headers).raise_for_status()
+        service.request("POST", "/elt_streams/nycflights.flights/request_run")
     airflow.ends(dag_id, run_id)
     (task_id,) = airflow.tasks(dag_id, run_id)
     result = airflow.api.xcom(dag_id, run_id, task_id)

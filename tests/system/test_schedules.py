@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.airflow_versions import older_than
@@ -70,9 +69,7 @@ def seed(folder: Path) -> dict[str, Any]:
 
 def shown(service: LocalService, resource: str) -> dict[str, Any]:
     """Return the fields of a resource, except those about its last change and its last run."""
-    answer = httpx.get(f"{service.base_url}/{resource}", headers=service.headers)
-    answer.raise_for_status()
-    body: dict[str, Any] = answer.json()
+    body: dict[str, Any] = service.request("GET", f"/{resource}")
     for moving in ("updated_at", "status"):
         body.pop(moving, None)
     body["source_streams"] = [
@@ -116,8 +113,7 @@ class Scenario:
         # A second run of the DAG while the first one owns the schedule.
         self.runs["another"] = self.airflow.trigger("schedules_two", {"gate": str(self.folder / "two")})
         self._ended("another")
-        path = f"{self.service.base_url}/elt_syncs/changed"
-        httpx.post(path, headers=self.service.headers, json={"sync_interval": "0 9 * * *"}).raise_for_status()
+        self.service.request("POST", "/elt_syncs/changed", json={"sync_interval": "0 9 * * *"})
         for end in GATED:
             (self.folder / end).touch()
         for end in RESOURCES:

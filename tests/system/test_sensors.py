@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.airflow_versions import older_than, since
@@ -41,14 +40,13 @@ FirstWait = tuple[str, set[str]]
 
 
 def request_runs(service: LocalService) -> None:
-    with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
-        assert [client.post(request).status_code for request, _, _ in RUNS.values()] == [200, 200, 200]
+    for request, _, _ in RUNS.values():
+        service.request("POST", request)
 
 
 def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
     _, path, owner = RUNS[kind]
-    answer = httpx.get(f"{service.base_url}{path}", params=owner | {"limit": "100"}, headers=service.headers)
-    runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
+    runs: list[dict[str, Any]] = service.request("GET", path, params=owner | {"limit": "100"})["data"]
     return runs[::-1]
 
 

@@ -62,7 +62,7 @@ class Scenario:
 
     def _run(self, stream: str) -> dict[str, Any]:
         """Start a run of a stream as another client, and return the response to a second request."""
-        with httpx.Client(base_url=self._service.base_url, headers=self._service.headers) as client:
+        with self._service.client() as client:
             client.post(f"/elt_streams/{stream}/request_run").raise_for_status()
             wait_for("a run has begun", lambda: Journal(self._service).has_begun(stream), limit=60, interval=0.02)
             refused = client.post(f"/elt_streams/{stream}/request_run")

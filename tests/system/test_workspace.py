@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.support.airflow_versions import since
@@ -41,29 +40,26 @@ def test_a_task_killed_between_changes_continues(
     killed: list[bool] = []
     # The task deactivates the sync for a change, whose response is delayed.
     service_of_workspace.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "resource_id": SYNC, "delay": 60}])
-    with httpx.Client(base_url=service_of_workspace.base_url, headers=service_of_workspace.headers) as client:
 
-        def sync() -> dict[str, Any]:
-            there: dict[str, Any] = client.get(f"/reverse_etl_syncs/{SYNC}").raise_for_status().json()
-            return there
+    def sync() -> dict[str, Any]:
+        there: dict[str, Any] = service_of_workspace.request("GET", f"/reverse_etl_syncs/{SYNC}")
+        return there
 
-        def kill(instances: list[TaskInstance]) -> None:
-            (apply,) = (one for one in instances if one.label == "apply")
-            if not killed and apply.state == "running" and not sync()["enabled"]:
-                airflow.kill_task(apply)
-                killed.append(True)
-                service_of_workspace.faults([])
+    def kill(instances: list[TaskInstance]) -> None:
+        (apply,) = (one for one in instances if one.label == "apply")
+        if not killed and apply.state == "running" and not sync()["enabled"]:
+            airflow.kill_task(apply)
+            killed.append(True)
+            service_of_workspace.faults([])
 
-        run_id = airflow.trigger(DAG)
-        airflow.ends(DAG, run_id, watch=kill)
-        tasks = airflow.tasks(DAG, run_id)
-        assert (sync()["enabled"], sync()["sync_interval"]) == (True, "0 6 * * *")
-        (made,) = (
-            each
-            for each in client.get("/elt_syncs", params={"limit": 100}).json()["data"]
-            if each["destination_schema_name"] == "workspace_made"
-        )
-        assert made["config"] == {"token": TOKEN}
+    run_id = airflow.trigger(DAG)
+    airflow.ends(DAG, run_id, watch=kill)
+    tasks = airflow.tasks(DAG, run_id)
+    assert (sync()["enabled"], sync()["sync_interval"]) == (True, "0 6 * * *")
+    syncs = service_of_workspace.request("GET", "/elt_syncs", params={"limit": 100})["data"]
+    assert [each["config"] for each in syncs if each["destination_schema_name"] == "workspace_made"] == [
+        {"token": TOKEN}
+    ]
     assert killed
     assert tasks["apply"].try_number > 1
     results = {label: airflow.api.xcom(DAG, run_id, label) for label in tasks}

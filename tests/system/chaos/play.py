@@ -10,14 +10,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import httpx
+from typing import Any
 
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system import conftest
-from tests.system.airflow_api import ENDED
+from tests.system.airflow_api import ENDED, TaskInstance
 from tests.system.chaos.cases import (
     AT_A_TIME,
     FULL_REFRESH,
@@ -31,10 +29,6 @@ from tests.system.chaos.cases import (
     seed_of,
 )
 from tests.system.components import AirflowComponents, readable
-
-if TYPE_CHECKING:
-    from tests.system import conftest
-from tests.system.airflow_api import TaskInstance
 
 DAG_FILE = Path(__file__).parents[1] / "dags" / "chaos.py"
 CONNECTION = "datapipe_chaos"
@@ -144,17 +138,10 @@ class Wave:
         # Airflow parses a DAG file at once only if the file itself is new.
         shutil.copy(DAG_FILE, self._dags)
 
-    def _ask(self, method: str, path: str) -> Any:
-        answer = httpx.request(
-            method, f"{self._service.base_url}{path}", headers=self._service.headers, timeout=30, trust_env=False
-        )
-        answer.raise_for_status()
-        return answer.json()
-
     def _have_records_refused(self, syncs: Sequence[str]) -> None:
         """Run reverse ETL syncs once, so that there are failed records to retry."""
         for sync in syncs:
-            self._ask("POST", f"/reverse_etl_syncs/{sync}/request_run")
+            self._service.request("POST", f"/reverse_etl_syncs/{sync}/request_run")
 
         def over() -> bool:
             ended = [run["resource_id"] for run in self._service.journal_runs() if run["finished_at"]]
@@ -257,13 +244,13 @@ class Wave:
     def _left_out(self, case: Case, resource: str, runs: list[dict[str, Any]]) -> Iterator[str]:
         """Return True if the run of a resource did not perform its option."""
         if case.option == FULL_REFRESH:
-            status = self._ask("GET", f"/elt_syncs/{case.sync_id}/status")
+            status = self._service.request("GET", f"/elt_syncs/{case.sync_id}/status")
             name = f"rows_{case.resources.index(resource)}"
             (latest,) = [each["latest_sync"] for each in status["source_streams"] if each["name"] == name]
             if latest["full_sync_trigger"] != "USER":
                 yield f"the run of {resource} is not the requested full refresh: {latest['full_sync_trigger']}"
         elif case.option == RETRY and runs and not case.fails:
-            run = self._ask("GET", f"/reverse_etl_sync_runs/{runs[-1]['run_id']}")
+            run = self._service.request("GET", f"/reverse_etl_sync_runs/{runs[-1]['run_id']}")
             # An earlier run has sent the record, and it has not changed since.
             if run["failed_rows"] != 1:
                 yield f"the run of {resource} did not send the failed record again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from contextlib import ExitStack
@@ -48,9 +47,8 @@ def measure(
         service.runs({"resources": {lane.stream_id: {"minimum_duration": lane.duration} for lane in lanes}})
         shutil.copy(DAG_FILE, dags)
         database = stack.enter_context(PostgreSQL())
-        connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
         options: dict[str, Any] = {
-            "env": {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection), "PYTHONPATH": str(ROOT)},
+            "env": {"AIRFLOW_CONN_DATAPIPE_DEFAULT": service.connection(), "PYTHONPATH": str(ROOT)},
             # The defaults of a user's deployment.
             "fast": False,
             "progress": progress,

@@ -94,8 +94,7 @@ def main() -> int:
         (dags := workspace.path / "dags").mkdir()
         service = stack.enter_context(service_of(given.tasks, workspace))
         config |= database_config(stack.enter_context(PostgreSQL()))
-        connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-        env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
+        env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": service.connection()}
         # The race depends on intervals of the executor and the scheduler, which have Airflow's defaults here.
         components = AirflowComponents(dags, config=config, env=env, fast=False, progress=partial(print, flush=True))
         result = run(stack.enter_context(components), service, dags, "datapipe_default", given.tasks)

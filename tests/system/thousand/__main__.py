@@ -22,8 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace, wait_for
 from tests.system import seeds
@@ -79,7 +77,7 @@ def parts_of(tasks: int) -> list[tuple[str, list[str]]]:
 def request_runs(service: LocalService, parts: list[tuple[str, list[str]]], over_at: float) -> list[dict[str, Any]]:
     """Request a run of each resource, all with the same end time. Return references like those of an operator."""
     plan = []
-    with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60, trust_env=False) as client:
+    with service.client() as client:
         for number, (kind, ids) in enumerate(parts):
             rest = over_at - time.time()
             service.runs({"resources": {each: {"minimum_duration": rest} for each in ids}})
@@ -140,8 +138,7 @@ def play(tasks: int, interval: float | None, *, control: bool) -> bool:
             LocalService(seed_of(parts, workspace.path), workspace=workspace, control=True, ready_within=120)
         )
         (dags / "thousand.json").write_text(json.dumps({"parts": [], "interval": interval, "asleep_until": None}))
-        connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-        env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
+        env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": service.connection()}
         airflow = stack.enter_context(AirflowComponents(dags, env=env, config=CONFIG, progress=say))
         over_at = time.time() + DEFERRING + tasks * 0.05
         plan = request_runs(service, parts, over_at)

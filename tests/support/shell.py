@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+
+def user_environment() -> dict[str, str]:
+    """Return the environment of a user: the commands of this interpreter, without settings of the tests."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
+    return env | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"}
 
 
 def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:

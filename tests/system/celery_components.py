@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WORKER = "worker"
 #: Log line of a Celery worker that accepts tasks.
-_WORKER_READY = b" ready."
+WORKER_READY = b" ready."
 
 
 def database_config(database: PostgreSQL) -> dict[str, str]:
@@ -57,4 +57,4 @@ class CeleryComponents(AirflowComponents):
     def _is_ready(self, component: str, after: int) -> bool:
         if component != WORKER:
             return super()._is_ready(component, after)
-        return _WORKER_READY in self._programs[WORKER].log.read_bytes()[self._worker_log_size :]
+        return WORKER_READY in self._programs[WORKER].log.read_bytes()[self._worker_log_size :]

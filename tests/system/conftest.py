@@ -141,7 +141,7 @@ def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> I
         env = {
             "AIRFLOW_CONN_FS_DEFAULT": "fs:///",
             "PYTHONPATH": python_path(),
-            "AIRFLOW_CONN_DATAPIPE_DEFAULT": connection(service.base_url, service.api_key, poll_interval=0.5),
+            "AIRFLOW_CONN_DATAPIPE_DEFAULT": service.connection(poll_interval=0.5),
             "AIRFLOW_CONN_DATAPIPE_WRONG_KEY": connection(service.base_url, f"not-{service.api_key}"),
             "AIRFLOW_CONN_DATAPIPE_DOWN": connection(down, service.api_key, retry_budget=1),
         }

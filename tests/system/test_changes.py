@@ -11,7 +11,7 @@ from airflow_provider_datapipe.links import DatapipeLink, address_of
 from tests.support.local_service import LocalService
 from tests.support.operator_examples import EXAMPLES, seed
 from tests.system.components import AirflowComponents
-from tests.system.conftest import DAGS, connected, connection
+from tests.system.conftest import DAGS, connected
 from tests.system.dag_test import DagTest
 
 CONNECTION = "datapipe_changes"
@@ -58,7 +58,7 @@ def test_changing_operators_on_components(airflow: AirflowComponents, changed: L
 
 
 def test_all_examples_with_dag_test(changed: LocalService, dag_test: DagTest) -> None:
-    connections = {CONNECTION: connection(changed.base_url, changed.api_key, poll_interval=0.2)}
+    connections = {CONNECTION: changed.connection(poll_interval=0.2)}
     tested = dag_test.run("all_changes", DAGS / "changes.py", connections)
     assert set(tested.states.values()) == {tested.state} == {"success"}, tested.output[-5000:]
     assert {label.removesuffix("[0]") for label in tested.results} == BY_NAME.keys()

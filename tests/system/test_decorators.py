@@ -13,7 +13,7 @@ from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 from tests.system import seeds
 from tests.system.components import AirflowComponents
-from tests.system.conftest import connected, connection, saved
+from tests.system.conftest import connected, saved
 from tests.system.dag_test import DagTest
 
 ORDERS = "SELECT * FROM (VALUES (1, 10.0), (2, 20.0), (3, 30.0)) AS orders(id, amount)"
@@ -73,7 +73,7 @@ def test_dag_of_the_decorators_page(shop: LocalService, dag_test: DagTest, tmp_p
     file = tmp_path / "shop_checks.py"
     file.write_text(block.text)
     connections = {
-        "datapipe_default": connection(shop.base_url, shop.api_key, poll_interval=0.2),
+        "datapipe_default": shop.connection(poll_interval=0.2),
         "datapipe_webhook_default": json.dumps({"conn_type": "datapipe_webhook", "host": hooks_of(shop)}),
     }
     tested = dag_test.run("shop_checks", file, connections)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,9 +12,9 @@ import pytest
 
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
-from tests.support.shell import bash
+from tests.support.shell import bash, user_environment
 from tests.system.components import AirflowComponents
-from tests.system.conftest import connected, connection
+from tests.system.conftest import connected
 from tests.system.demo import SEED, source_folder
 from tests.system.partner_api import PartnerApi
 
@@ -50,9 +48,7 @@ class Scenario:
         page = [block for block in blocks() if block.page == PAGE]
         (code,) = [block.text for block in page if block.language == "python"]
         snapshot, graph = [block.text for block in page if block.language == "sh"]
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
-        env["AIRFLOW_CONN_FLIGHTS"] = connection(service.base_url, service.api_key)
-        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+        env = user_environment() | {"AIRFLOW_CONN_FLIGHTS": service.connection()}
 
         bash(snapshot, dags.parent, env)
         changed = code.replace(f'"{DAG}"', f'"{FIRST}"').replace(

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.support.background import BackgroundThread
-from tests.system.celery_components import celery_config
+from tests.system.celery_components import WORKER_READY, celery_config
 from tests.system.components import API_SERVER, COMMANDS, JOBS, AirflowComponents
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ WORKERS = ("worker-1", "worker-2")
 COMPONENTS = (API_SERVER, *SCHEDULERS, "dag-processor", *TRIGGERERS, *WORKERS)
 #: Connections of all components to PostgreSQL. Each process has a pool.
 MAX_CONNECTIONS = 400
-#: Logged by a Celery worker once it takes tasks.
-_WORKER_READY = b" ready."
 #: Seconds between the end of a component and its next start, and between two checks.
 _RESTART_DELAY, _CHECK_INTERVAL = 1.0, 0.5
 CONFIG = {
@@ -123,7 +121,7 @@ class Deployment(AirflowComponents):
 
     def _is_ready(self, component: str, after: int) -> bool:
         if component in WORKERS:
-            return _WORKER_READY in self.program(component).log.read_bytes()
+            return WORKER_READY in self.program(component).log.read_bytes()
         if component == API_SERVER:
             return self.api.answers()
         kind = kind_of(component)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.support.documents import ROOT, blocks, pages
 from tests.support.processes import ReservedPort, Workspace, wait_for
-from tests.support.shell import bash
+from tests.support.shell import bash, user_environment
 
 PAGE = "docs/examples.md"
 SHOP = ROOT / "example_dags" / "shop"
@@ -33,10 +30,8 @@ def test_commands_of_the_page_run_the_shop() -> None:
     with Workspace("datapipe-examples-") as workspace:
         here = workspace.path
         shutil.copytree(ROOT / "example_dags", here / "example_dags")
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
         # Only the environment that the page describes. The default Airflow home would be in this folder.
-        env["HOME"] = str(here)
-        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+        env = user_environment() | {"HOME": str(here)}
         # Many processes start faster with compiled files.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -8,6 +8,7 @@ from statistics import median
 
 from tests.benchmarks.adapters import ADAPTERS
 from tests.benchmarks.adapters.ours import Orchestrations, StreamsAlone, StreamsOfSyncs
+from tests.benchmarks.figures import times
 from tests.benchmarks.imports import OURS
 from tests.benchmarks.results import Results
 from tests.benchmarks.table import number, table
@@ -49,16 +50,12 @@ class Line:
     digits: int = 1
 
 
-def _milliseconds(value: float | None) -> float | None:
-    return None if value is None else 1e3 * value
-
-
 LINES: tuple[Line, ...] = (
     Line(
         "CPU time per check of a run, with shared requests",
         "ms",
         0.02,
-        lambda one: _milliseconds(one.cpu_per_check),
+        lambda one: times(1e3, one.cpu_per_check),
         _COALESCING,
         digits=3,
     ),
@@ -66,7 +63,7 @@ LINES: tuple[Line, ...] = (
         "CPU time per check of a run, with one request per run",
         "ms",
         0.4,
-        lambda one: _milliseconds(one.cpu_per_check),
+        lambda one: times(1e3, one.cpu_per_check),
         _ALONE,
         digits=3,
     ),
@@ -74,10 +71,10 @@ LINES: tuple[Line, ...] = (
         "share of due polls that are done",
         "%",
         99.9,
-        lambda one: None if one.done_of_due is None else 100 * one.done_of_due,
+        lambda one: times(100, one.done_of_due),
         is_least=True,
     ),
-    Line("event-loop lag, p99", "ms", 5, lambda one: _milliseconds(one.lag and one.lag.p99)),
+    Line("event-loop lag, p99", "ms", 5, lambda one: times(1e3, one.lag and one.lag.p99)),
     Line("detection delay of the end of a run, p99", "s", 1.1, lambda one: one.delay_p99, is_worst=True, digits=2),
     Line("memory per waiting trigger", "KB", 15, lambda one: one.memory_per_trigger / 1024),
     Line("opened connections", "", 16, lambda one: float(one.connections_in_all), digits=0),

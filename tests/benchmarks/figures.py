@@ -33,6 +33,11 @@ def memory_of(process: int | str) -> int:
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def times(factor: float, value: float | None) -> float | None:
+    """Return a multiple of a value; None without a value."""
+    return None if value is None else factor * value
+
+
 def part(values: Sequence[float], share: float) -> float | None:
     """Return a quantile of the values; None without values."""
     ascending = sorted(values)

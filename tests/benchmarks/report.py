@@ -9,7 +9,7 @@ from statistics import median
 from tests.benchmarks.adapters import ADAPTERS
 from tests.benchmarks.budget import budget_table
 from tests.benchmarks.environment import ROOT
-from tests.benchmarks.figures import Lag, part
+from tests.benchmarks.figures import part, times
 from tests.benchmarks.imports import IMPORTABLE, OURS, Imported
 from tests.benchmarks.results import Results
 from tests.benchmarks.table import TABLE_END, beside, number, table, with_table
@@ -22,20 +22,12 @@ BEGIN, END = "<!-- table: python -m tests.benchmarks report -->\n", TABLE_END
 _Column = tuple[str, Callable[[Waited], float | None], int]
 
 
-def _lag(one: Lag | None) -> float | None:
-    return None if one is None else 1e3 * one.p99
-
-
-def _times(factor: float, value: float | None) -> float | None:
-    return None if value is None else factor * value
-
-
 _STEADY: tuple[_Column, ...] = (
-    ("CPU per check, ms", lambda one: _times(1e3, one.cpu_per_check), 3),
+    ("CPU per check, ms", lambda one: times(1e3, one.cpu_per_check), 3),
     ("CPU per trigger and second, ms", lambda one: 1e3 * one.cpu_per_trigger, 3),
-    ("Polls done of due, %", lambda one: _times(100, one.done_of_due), 0),
+    ("Polls done of due, %", lambda one: times(100, one.done_of_due), 0),
     ("Requests per second", lambda one: one.requests / one.window, 1),
-    ("Loop lag p99, ms", lambda one: _lag(one.lag), 1),
+    ("Loop lag p99, ms", lambda one: times(1e3, one.lag and one.lag.p99), 1),
     ("Detection delay p50, s", lambda one: one.delay_p50, 2),
     ("p99, s", lambda one: one.delay_p99, 2),
     ("Memory per trigger, KB", lambda one: one.memory_per_trigger / 1024, 1),
@@ -52,7 +44,7 @@ _ADAPTIVE: tuple[_Column, ...] = (
     ("CPU per trigger and second, ms", lambda one: 1e3 * one.cpu_per_trigger, 4),
     ("Requests per second", lambda one: one.requests / one.window, 1),
     ("Checks per second", lambda one: one.checks / one.window, 1),
-    ("Loop lag p99, ms", lambda one: _lag(one.lag), 1),
+    ("Loop lag p99, ms", lambda one: times(1e3, one.lag and one.lag.p99), 1),
     ("Memory per trigger, KB", lambda one: one.memory_per_trigger / 1024, 1),
     ("Started, s", lambda one: one.start, 2),
 )

@@ -53,6 +53,10 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
+def generated(file: Path, **arguments: Any) -> DatapipeDag:
+    return DatapipeDag("d", snapshot=file, start_date=BEGIN, **arguments)
+
+
 def upstream(dag: DAG, prefix: str = "") -> dict[str, set[str]]:
     return {
         task.task_id.removeprefix(prefix): {each.removeprefix(prefix) for each in task.upstream_task_ids}
@@ -92,7 +96,7 @@ def test_a_group_has_a_task_for_each_node(file: Path) -> None:
 
 
 def test_generated_dag_has_the_tasks_of_the_group(file: Path) -> None:
-    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, schedule="@daily", datapipe_conn_id="other", tags=["x"])
+    dag = generated(file, schedule="@daily", datapipe_conn_id="other", tags=["x"])
     assert upstream(dag) == REBUILT
     assert {task.datapipe_conn_id for task in tasks_of(dag).values()} == {"other"}
     assert str(dag.schedule) == "@daily"
@@ -116,7 +120,7 @@ def test_group_by_folder_does_not_change_task_ids(file: Path) -> None:
 
 
 def test_transforms_publish_includes_drafts(file: Path) -> None:
-    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, transforms="publish")
+    dag = generated(file, transforms="publish")
     assert upstream(dag) == REBUILT | {DRAFT: {PAID}, TOP: {DRAFT}}
     assert isinstance(dag.get_task(DRAFT), TransformPublishOperator)
 
@@ -124,22 +128,18 @@ def test_transforms_publish_includes_drafts(file: Path) -> None:
 def test_dependencies_follow_the_executed_sql_version(tmp_path: Path) -> None:
     nodes = [node("stream:1"), node("stream:2"), node("transform:t", "stream:1", draft_depends_on=("stream:2",))]
     (tmp_path / "p.json").write_text(Snapshot(nodes).as_text())
-    rebuilt = DatapipeDag("d", snapshot=tmp_path / "p.json", start_date=BEGIN)
-    published = DatapipeDag("d", snapshot=tmp_path / "p.json", start_date=BEGIN, transforms="publish")
-    assert upstream(rebuilt)["transforms.t"] == {"elt.1"}
-    assert upstream(published)["transforms.t"] == {"elt.2"}
+    assert upstream(generated(tmp_path / "p.json"))["transforms.t"] == {"elt.1"}
+    assert upstream(generated(tmp_path / "p.json", transforms="publish"))["transforms.t"] == {"elt.2"}
 
 
 def test_select_and_exclude(file: Path) -> None:
-    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, select="+top_to_http", exclude=["folder:staging", "people"])
+    dag = generated(file, select="+top_to_http", exclude=["folder:staging", "people"])
     assert upstream(dag) == {ORDERS: set(), PAID: {ORDERS}, TOP: {PAID}, SENT: {TOP}}
 
 
 def test_operator_args_and_node_args(file: Path) -> None:
-    dag = DatapipeDag(
-        "d",
-        snapshot=file,
-        start_date=BEGIN,
+    dag = generated(
+        file,
         default_args={"retries": 3, "owner": "shop"},
         operator_args={
             "deferrable": True,
@@ -175,7 +175,7 @@ def test_operator_args_and_node_args(file: Path) -> None:
     ],
 )
 def test_most_specific_connection_is_used(file: Path, given_: dict[str, Any], connection: str) -> None:
-    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, default_args={"datapipe_conn_id": "of_the_dag"}, **given_)
+    dag = generated(file, default_args={"datapipe_conn_id": "of_the_dag"}, **given_)
     assert {task.datapipe_conn_id for task in tasks_of(dag).values()} == {connection}
 
 
@@ -244,7 +244,7 @@ def test_invalid_group_arguments_are_refused(
 
 def test_an_unknown_operator_argument_is_rejected_by_airflow(file: Path) -> None:
     with pytest.raises(TypeError, match="Invalid arguments were passed to EltStreamRunOperator"):
-        DatapipeDag("d", snapshot=file, start_date=BEGIN, operator_args={"max_failed_rows": 4})
+        generated(file, operator_args={"max_failed_rows": 4})
 
 
 COUNTER = itertools.count()
@@ -258,9 +258,7 @@ def test_task_dependencies_match_the_graph(
     chosen = data.draw(st.sets(st.sampled_from(sorted(snapshot.nodes)), min_size=1))
     file = tmp_path / f"{next(COUNTER)}.json"
     file.write_text(snapshot.as_text())
-    dag = DatapipeDag(
-        "d", snapshot=file, select=[f"id:{key}" for key in sorted(chosen)], start_date=BEGIN, group_by_folder=grouped
-    )
+    dag = generated(file, select=[f"id:{key}" for key in sorted(chosen)], group_by_folder=grouped)
     ids = dag.task_ids_of_nodes
     expected = {ids[key]: {ids[each] for each in read} for key, read in Graph(snapshot).among(chosen).items()}
     assert upstream(dag) == expected
@@ -270,8 +268,7 @@ def test_task_dependencies_match_the_graph(
 
 
 def test_partial_subset_of_a_generated_dag(file: Path) -> None:
-    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN)
-    part = dag.partial_subset(PAID, include_upstream=True)
+    part = generated(file).partial_subset(PAID, include_upstream=True)
     assert set(part.task_ids) == {ORDERS, PEOPLE, STAGED, PAID}
 
 

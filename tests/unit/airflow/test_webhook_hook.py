@@ -39,7 +39,7 @@ from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
 from airflow_provider_datapipe.hooks.webhook_connection import WebhookExtra
 from tests.support.airflow_versions import since
 from tests.support.processes import wait_for
-from tests.support.raw_server import RawServer
+from tests.support.raw_server import Answer, RawServer
 from tests.support.scripted_server import Reply, ScriptedServer
 
 SECRET = "canary-s3cret-that-must-not-show"
@@ -82,6 +82,22 @@ def closed_port() -> Iterator[int]:
 
 def signature(body: bytes) -> str:
     return hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+
+
+def sending(message: bytes) -> Answer:
+    """Return an answer that sends bytes, and closes only after the peer: unread data would reset the connection."""
+
+    def answer(connection: socket.socket, stopping: threading.Event) -> None:
+        connection.sendall(message)
+        if not isinstance(connection, ssl.SSLSocket):
+            connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+
+    return answer
+
+
+send_accepted = sending(b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
 
 
 def test_signature_covers_the_sent_body(connect: Connect) -> None:
@@ -277,10 +293,9 @@ def test_value_without_a_json_form_is_not_sent(connect: Connect) -> None:
 
 
 def test_refused_connection_is_a_transport_error(connect: Connect) -> None:
-    with closed_port() as port:
-        hook = connect(f"http://127.0.0.1:{port}", **TOKEN)
-        with pytest.raises(TransportError, match=r"did not respond \(Connection refused\)") as failed:
-            hook.push({})
+    refused = r"did not respond \(Connection refused\)"
+    with closed_port() as port, pytest.raises(TransportError, match=refused) as failed:
+        connect(f"http://127.0.0.1:{port}", **TOKEN).push({})
     assert not failed.value.sent
 
 
@@ -340,7 +355,7 @@ def test_endless_headers_do_not_delay_the_result(connect: Connect) -> None:
             except OSError:
                 left = True
                 return
-        send_and_close(connection, b'Content-Length: 14\r\n\r\n{"accepted":1}')
+        sending(b'Content-Length: 14\r\n\r\n{"accepted":1}')(connection, stopping)
 
     with RawServer(head_without_an_end) as server:
         # Enough time for the status line on a busy machine, and far less than the headers take.
@@ -377,44 +392,28 @@ def test_informational_responses_do_not_extend_the_timeout(connect: Connect, tmp
     assert failed.value.sent
 
 
-def send_and_close(connection: socket.socket, message: bytes) -> None:
-    """Send text, and close after the peer: a close with unread data would reset the connection."""
-    connection.sendall(message)
-    if not isinstance(connection, ssl.SSLSocket):
-        connection.shutdown(socket.SHUT_WR)
-    while connection.recv(65536):
-        pass
-
-
-def send_partial_body(connection: socket.socket, stopping: threading.Event) -> None:
-    send_and_close(connection, b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"accepted":')
-
-
 @pytest.mark.parametrize("rows", [-1, True, "2", "many", 1.0, None, pytest.param(10**4000, id="huge")])
 def test_an_invalid_number_of_rows_is_ignored(connect: Connect, rows: Any) -> None:
     with ScriptedServer([Reply(201, {"accepted": rows})]) as server:
         assert connect(server.url).push({}).rows is None
 
 
-@pytest.mark.parametrize("answer", [send_body_slowly, send_partial_body])
-def test_success_status_counts_despite_an_incomplete_body(connect: Connect, answer: Any) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [send_body_slowly, sending(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"accepted":')],
+    ids=["slow", "partial"],
+)
+def test_success_status_counts_despite_an_incomplete_body(connect: Connect, answer: Answer) -> None:
     with RawServer(answer) as server:
         assert connect(server.url, timeout=1).push({}).rows is None
 
 
-def send_ssh_banner(connection: socket.socket, stopping: threading.Event) -> None:
-    send_and_close(connection, f"SSH-2.0 {SECRET}\r\n".encode())
-
-
 def test_non_http_response_is_a_transport_error(connect: Connect) -> None:
-    with RawServer(send_ssh_banner) as server, pytest.raises(TransportError) as failed:
+    banner = sending(f"SSH-2.0 {SECRET}\r\n".encode())
+    with RawServer(banner) as server, pytest.raises(TransportError) as failed:
         connect(server.url, **TOKEN).push({})
     assert failed.value.sent
     assert SECRET not in "".join(traceback.format_exception(failed.value))
-
-
-def send_accepted(connection: socket.socket, stopping: threading.Event) -> None:
-    send_and_close(connection, b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
 
 
 def test_certificates_are_verified(connect: Connect, tmp_path: Any) -> None:

@@ -29,7 +29,7 @@ ASSETS = [
     transform_asset("numbers", **CONNECTION),
     reverse_etl_sync_asset("sent", **CONNECTION),
 ]
-START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "catchup": False}
+START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1)}
 
 with DAG(
     "assets",

@@ -29,7 +29,6 @@ with DAG(
     dag_id="bad_input",
     start_date=pendulum.datetime(2026, 1, 1),
     schedule=None,
-    catchup=False,
     default_args={"execution_timeout": timedelta(minutes=2)},
 ):
     for deferrable in (True, False):

@@ -15,7 +15,6 @@ with DAG(
     dag_id="bridges",
     start_date=pendulum.datetime(2026, 1, 1),
     schedule=None,
-    catchup=False,
     default_args={"datapipe_conn_id": "datapipe_bridges"},
 ):
     exec(PAGE)  # noqa: S102 - code of the docs

@@ -13,7 +13,6 @@ from tests.support.operator_examples import EXAMPLES, Example
 ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2026, 1, 1),
     "schedule": None,
-    "catchup": False,
     "default_args": {"datapipe_conn_id": "datapipe_changes", "execution_timeout": timedelta(minutes=5)},
 }
 OPERATORS = {example.operator: example for example in EXAMPLES}

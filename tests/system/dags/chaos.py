@@ -247,7 +247,6 @@ for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
         dag_id=plan["dag_id"],
         start_date=pendulum.datetime(2026, 1, 1),
         schedule=None,
-        catchup=False,
         max_active_tasks=1000,
         default_args={
             # A killed scheduler ends all tasks, also those of other cases.

@@ -12,7 +12,6 @@ with DAG(
     dag_id="decorators",
     start_date=pendulum.datetime(2026, 1, 1),
     schedule=None,
-    catchup=False,
     default_args={
         "datapipe_conn_id": "datapipe_decorators",
         "webhook_conn_id": "datapipe_decorators_hooks",

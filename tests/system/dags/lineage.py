@@ -13,7 +13,7 @@ from airflow_provider_datapipe.operators.transforms import TransformPublishOpera
 
 COUNT = "SELECT count(*) AS airlines FROM {{raw.nycflights.airlines}}"
 
-with DAG(dag_id="lineage", start_date=pendulum.datetime(2026, 1, 1), schedule=None, catchup=False) as dag:
+with DAG(dag_id="lineage", start_date=pendulum.datetime(2026, 1, 1), schedule=None) as dag:
     for how, deferrable in (("deferred", True), ("blocking", False)):
         TransformPublishOperator(task_id=f"failing_{how}", transform_id="failing_table", deferrable=deferrable)
         QueryPreviewOperator(task_id=f"query_{how}", sql_template=COUNT, deferrable=deferrable)

@@ -17,7 +17,7 @@ from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotif
 from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
 from airflow_provider_datapipe.operators.reverse_etl_syncs import ReverseEtlRunOperator
 
-START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "schedule": None, "catchup": False}
+START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "schedule": None}
 CONNECTION: dict[str, Any] = {"datapipe_conn_id": "datapipe_notifying", "poll_interval": 0.5}
 CHAT: dict[str, Any] = {"http_conn_id": "notifying_chat"}
 MODES = {"deferred": True, "blocking": False}

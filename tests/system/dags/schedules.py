@@ -19,7 +19,6 @@ from airflow_provider_datapipe.operators.transforms import TransformRematerializ
 ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2026, 1, 1),
     "schedule": None,
-    "catchup": False,
     "max_active_runs": 4,
     "default_args": {
         "datapipe_conn_id": "datapipe_schedules",

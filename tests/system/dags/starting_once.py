@@ -13,7 +13,6 @@ from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator
 ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2026, 1, 1),
     "schedule": None,
-    "catchup": False,
     "default_args": {
         "datapipe_conn_id": "datapipe_starting_once",
         "poll_interval": 0.5,

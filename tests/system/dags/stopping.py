@@ -17,7 +17,6 @@ with DAG(
     dag_id="stopping",
     start_date=pendulum.datetime(2026, 1, 1),
     schedule=None,
-    catchup=False,
     default_args={
         "datapipe_conn_id": "datapipe_stopping",
         "poll_interval": 0.5,

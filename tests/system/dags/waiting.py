@@ -27,13 +27,7 @@ MODES: dict[str, dict[str, Any]] = {
 if Version(__version__) < Version("3.3.dev0"):
     del MODES["triggered"]
 
-with DAG(
-    dag_id="waiting",
-    start_date=pendulum.datetime(2026, 1, 1),
-    schedule=None,
-    catchup=False,
-    default_args={"timeout": 120},
-):
+with DAG(dag_id="waiting", start_date=pendulum.datetime(2026, 1, 1), schedule=None, default_args={"timeout": 120}):
     for mode, arguments in MODES.items():
         EltStreamRunSensor(task_id=f"stream_{mode}", sync_id="awaited", stream_name="airlines", **arguments)
         OrchestrationRunSensor(task_id=f"orchestration_{mode}", orchestration_name="Awaited", **arguments)

@@ -13,7 +13,6 @@ from airflow_provider_datapipe.operators.webhooks import WebhookIngestOperator
 ARGUMENTS: dict[str, Any] = {
     "start_date": pendulum.datetime(2026, 1, 1),
     "schedule": None,
-    "catchup": False,
     "default_args": {"execution_timeout": timedelta(minutes=5), "retry_delay": timedelta(seconds=1)},
 }
 COMMON: dict[str, Any] = {"webhook_conn_id": "webhook_dag", "endpoint": "events"}

@@ -20,7 +20,6 @@ with DAG(
     dag_id="workspace",
     start_date=pendulum.datetime(2026, 1, 1),
     schedule=None,
-    catchup=False,
     default_args={
         "datapipe_conn_id": "datapipe_workspace",
         "execution_timeout": timedelta(minutes=10),

@@ -77,7 +77,6 @@ for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
         dag_id=plan["dag_id"],
         start_date=pendulum.datetime(2026, 1, 1),
         schedule=None,
-        catchup=False,
         max_active_tasks=2000,
         max_active_runs=plan["max_active_runs"],
         default_args={"datapipe_conn_id": plan["conn_id"], "retry_delay": timedelta(seconds=3)},

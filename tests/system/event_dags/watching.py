@@ -28,13 +28,7 @@ ASSETS = {
 }
 
 for name, asset in ASSETS.items():
-    with DAG(
-        dag_id=f"watching_{name}",
-        start_date=pendulum.datetime(2026, 1, 1),
-        schedule=[asset],
-        catchup=False,
-        max_active_runs=8,
-    ):
+    with DAG(dag_id=f"watching_{name}", start_date=pendulum.datetime(2026, 1, 1), schedule=[asset], max_active_runs=8):
         if name == "built":
 
             @task

@@ -13,7 +13,7 @@ from airflow_provider_datapipe.operators.elt_syncs import EltSyncRunOperator
 from airflow_provider_datapipe.operators.query_previews import DatapipeCheckOperator
 from airflow_provider_datapipe.operators.transforms import TransformPublishOperator
 
-START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "catchup": False}
+START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1)}
 CONNECTION = "datapipe_default"
 ORDERS = elt_stream_asset("store.orders", datapipe_conn_id=CONNECTION)
 DEFAULTS = {"emit_assets": True, "datapipe_conn_id": CONNECTION}

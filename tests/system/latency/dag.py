@@ -19,12 +19,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 for mode in (*OPTIONS, "baseline"):
     dag_id = f"latency_{mode}"
     with DAG(
-        dag_id,
-        start_date=pendulum.datetime(2026, 1, 1),
-        schedule=None,
-        catchup=False,
-        max_active_runs=100,
-        max_active_tasks=100,
+        dag_id, start_date=pendulum.datetime(2026, 1, 1), schedule=None, max_active_runs=100, max_active_tasks=100
     ) as dag:
         if mode == "baseline":
             SleepOperator(task_id="run", seconds="{{ dag_run.conf['seconds'] }}")

@@ -16,7 +16,6 @@ with DAG(
     "short_runs",
     start_date=pendulum.datetime(2026, 1, 1),
     schedule=None,
-    catchup=False,
     max_active_tasks=len(plan["orchestrations"]),
     default_args={"datapipe_conn_id": plan["conn_id"], "deferrable": True, "defer_after": 0, "retries": 0},
 ):

@@ -53,7 +53,7 @@ for number, part in enumerate(plan["parts"]):
     dag_id = f"thousand_{number}"
     # The process of a task needs only its own DAG.
     if get_parsing_context().dag_id in (None, dag_id):
-        with DAG(dag_id, start_date=pendulum.datetime(2026, 1, 1), schedule=None, catchup=False) as dag:
+        with DAG(dag_id, start_date=pendulum.datetime(2026, 1, 1), schedule=None) as dag:
             for each in part["references"]:
                 if plan["asleep_until"] is None:
                     deferred(part["kind"], each, plan["interval"])

@@ -1,4 +1,4 @@
-"""The walls between the rooms, and what a DAG file pays for its imports."""
+"""Directions of imports between packages, and the modules that the imports of a DAG file load."""
 
 from __future__ import annotations
 
@@ -21,36 +21,17 @@ pytestmark = pytest.mark.medium
 SOURCE = Path(__file__).parents[2] / "src"
 PROVIDER = "airflow_provider_datapipe"
 
-#: Packages that each package may import, and whether it may import Airflow.
-LAYERS = {
-    f"{PROVIDER}.api": ([f"{PROVIDER}.api"], False),
-    f"{PROVIDER}.runs": ([f"{PROVIDER}.{package}" for package in ("api", "flows", "runs")], False),
-    f"{PROVIDER}.resources": ([f"{PROVIDER}.{package}" for package in ("api", "flows", "runs", "resources")], False),
+#: Parts of the provider that each of its packages may import, and whether it may import Airflow.
+LAYERS: dict[str, tuple[list[str], bool]] = {
+    "api": ([], False),
+    "runs": (["api", "flows"], False),
+    "resources": (["api", "flows", "runs"], False),
     # DAG files read snapshots.
-    f"{PROVIDER}.pipelines": (
-        [f"{PROVIDER}.{package}" for package in ("api", "flows", "runs", "resources", "pipelines")],
-        False,
-    ),
-    f"{PROVIDER}.cli": (
-        [
-            f"{PROVIDER}.{package}"
-            for package in ("api", "flows", "concurrent_flows", "runs", "resources", "pipelines", "hooks", "cli")
-        ],
-        True,
-    ),
-    f"{PROVIDER}.lineage": (
-        [
-            f"{PROVIDER}.{package}"
-            for package in ("api", "flows", "runs", "resources", "pipelines", "webhook", "hooks", "lineage")
-        ],
-        True,
-    ),
-    f"{PROVIDER}.webhook": ([f"{PROVIDER}.api", f"{PROVIDER}.runs.task_state", f"{PROVIDER}.webhook"], False),
-    f"{PROVIDER}.hooks": (
-        [f"{PROVIDER}.{package}" for package in ("api", "flows", "concurrent_flows", "runs", "webhook", "hooks")],
-        True,
-    ),
-    "datapipe_local": ([f"{PROVIDER}.api.models", "datapipe_local"], False),
+    "pipelines": (["api", "flows", "runs", "resources"], False),
+    "cli": (["api", "flows", "concurrent_flows", "runs", "resources", "pipelines", "hooks"], True),
+    "lineage": (["api", "flows", "runs", "resources", "pipelines", "webhook", "hooks"], True),
+    "webhook": (["api", "runs.task_state"], False),
+    "hooks": (["api", "flows", "concurrent_flows", "runs", "webhook"], True),
 }
 #: Packages of the local service that each package must not import.
 ABOVE = {
@@ -101,23 +82,33 @@ def imports_of(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def below(name: str, packages: list[str]) -> bool:
+def below(name: str, packages: Sequence[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+def imports_below(package: str, wanted: list[str], excluded: Sequence[str] = ()) -> list[str]:
+    """Return the imports of a package from other packages, except excluded ones, with their files."""
+    files = sorted((SOURCE / package).rglob("*.py"))
+    assert files
+    return [
+        f"{path.relative_to(SOURCE)}: {name}"
+        for path in files
+        for name in imports_of(path)
+        if below(name, wanted) and not below(name, excluded)
+    ]
 
 
 @pytest.mark.parametrize("room", LAYERS)
 def test_imports_go_one_way(room: str) -> None:
-    allowed, airflow = LAYERS[room]
-    files = sorted((SOURCE / room.replace(".", "/")).rglob("*.py"))
-    assert files
-    wrong = [
-        f"{path.relative_to(SOURCE)}: {name}"
-        for path in files
-        for name in imports_of(path)
-        if (below(name, [PROVIDER, "datapipe_local"]) and not below(name, [*allowed, f"{PROVIDER}.__version__"]))
-        or (below(name, ["airflow"]) and not airflow)
-    ]
-    assert wrong == []
+    others, may_import_airflow = LAYERS[room]
+    allowed = [f"{PROVIDER}.{name}" for name in (room, *others, "__version__")]
+    packages = [PROVIDER, "datapipe_local", *([] if may_import_airflow else ["airflow"])]
+    assert imports_below(f"{PROVIDER}/{room}", packages, allowed) == []
+
+
+def test_local_service_imports_only_models_of_the_provider() -> None:
+    allowed = [f"{PROVIDER}.api.models", f"{PROVIDER}.__version__"]
+    assert imports_below("datapipe_local", [PROVIDER, "airflow"], allowed) == []
 
 
 def loaded_by(modules: Sequence[str], *, then: str = "") -> list[str]:
@@ -182,9 +173,4 @@ def test_an_asset_in_a_dag_file_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize("room", ABOVE)
 def test_imports_of_the_local_service_go_in_one_direction(room: str) -> None:
-    folder = SOURCE / "datapipe_local" / room
-    above = [f"datapipe_local.{name}" for name in ABOVE[room]]
-    files = sorted(folder.rglob("*.py"))
-    assert files
-    wrong = [f"{path.relative_to(SOURCE)}: {name}" for path in files for name in imports_of(path) if below(name, above)]
-    assert wrong == []
+    assert imports_below(f"datapipe_local/{room}", [f"datapipe_local.{name}" for name in ABOVE[room]]) == []

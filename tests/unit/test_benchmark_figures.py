@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,38 +16,13 @@ from tests.benchmarks.table import beside, number
 from tests.benchmarks.waits import Waited, first_answers
 
 
-def waited(adapter: str, *, count: int = 1000, cpu: float = 0.1, checks: int = 8000, memory: int = 1 << 20) -> Waited:
-    return Waited(
-        adapter=adapter,
-        count=count,
-        poll=1.0,
-        latency=0.0,
-        window=8.0,
-        requests=80,
-        checks=checks,
-        connections=0,
-        cpu=cpu,
-        due=8000.0,
-        lag=Lag(0.001, 0.002, 0.003),
-        lag_start=None,
-        lag_end=None,
-        memory=memory,
-        start=1.0,
-        started=count,
-        start_cpu=0.5,
-        delay_p50=0.5,
-        delay_p99=1.0,
-        delay_most=1.0,
-        events=count,
-        bad=0,
-        said=[],
-        connections_in_all=1,
-        connections_open=1,
-        requests_in_all=100,
-        not_found=0,
-        first={},
-        stub_load=0.1,
-    )
+def waited(adapter: str, *, count: int = 1000, cpu: float = 0.1, checks: int = 8000) -> Waited:
+    """Return a measurement within all limits."""
+    values: dict[str, Any] = dict.fromkeys((field.name for field in fields(Waited)), 0)
+    values |= {"adapter": adapter, "count": count, "started": count, "events": count, "cpu": cpu, "checks": checks}
+    values |= {"poll": 1.0, "window": 8.0, "due": 8000.0, "start": 1.0, "delay_p99": 1.0, "memory": 1 << 20}
+    values |= {"lag": Lag(0.001, 0.002, 0.003), "lag_start": None, "lag_end": None, "said": [], "first": {}}
+    return Waited(**values)
 
 
 def test_cpu_between_two_ticks() -> None:
@@ -54,7 +30,7 @@ def test_cpu_between_two_ticks() -> None:
     assert [cpu_at(samples, moment) for moment in (0.0, 1.0, 1.5, 3.0, 9.0)] == [10.0, 10.0, 10.5, 13.0, 15.0]
 
 
-def test_a_tick_that_is_late_stands_for_those_that_it_hid() -> None:
+def test_late_tick_counts_for_the_ticks_that_it_prevented() -> None:
     calm = [Sample(TICK * tick, 0.001, 0.0) for tick in range(1, 101)]
     assert lag(calm, 0.0, 2.0) == Lag(0.001, 0.001, 0.001)
     # Blocked for a second: of two hundred ticks half would have been late, by half a second on average.
@@ -65,17 +41,17 @@ def test_a_tick_that_is_late_stands_for_those_that_it_hid() -> None:
     assert lag([*calm, Sample(9.0, 0.001, 0.0)], 3.0, 4.0) is None
 
 
-def test_a_block_that_began_in_a_time_counts_for_it() -> None:
+def test_block_counts_for_the_span_in_which_it_began() -> None:
     assert lag([Sample(9.0, 6.0, 0.0)], 2.0, 4.0) is not None
 
 
-def test_a_share_of_values() -> None:
+def test_quantiles() -> None:
     assert part([], 0.5) is None
     assert part([3.0, 1.0, 2.0], 0.5) == 2.0
     assert part([float(value) for value in range(100)], 0.99) == 99.0
 
 
-def test_only_an_answer_to_what_was_asked_after_the_start_counts() -> None:
+def test_only_responses_to_requests_after_the_start_count() -> None:
     schedule = {1: [(0.5, 0.9), (1.5, 1.6), (2.5, 2.6)], 2: [(0.5, 3.0)]}
     assert first_answers({1: 1.0, 2: 1.0, 3: 1.0}, schedule) == [1.6]
 
@@ -104,7 +80,7 @@ def kept(results: Results, what: str) -> str:
     return row.split(" | ")[3]
 
 
-def test_the_worst_way_counts_and_none_may_be_missing() -> None:
+def test_worst_adapter_counts_and_none_may_be_missing() -> None:
     coalescing = [waited("streams-of-syncs"), waited("orchestrations")]
     assert kept(Results(waited=coalescing[:1]), "CPU time per check of a run, with shared requests") == "?"
     assert kept(Results(waited=coalescing), "CPU time per check of a run, with shared requests") == "yes"
@@ -121,12 +97,12 @@ def test_triggers_that_did_not_start_are_reported_without_memory() -> None:
     assert "airbyte, N = 1,000, 0 ms: only 500 of the triggers had started" in report(Results(waited=[late]))
 
 
-def test_other_numbers_of_waits_say_nothing_of_the_budget() -> None:
+def test_other_numbers_of_waits_do_not_count_for_the_budget() -> None:
     fewer = [waited(name, count=500) for name in ("streams-of-syncs", "orchestrations", "streams-alone")]
     assert {kept(Results(waited=fewer), line.what) for line in LINES} == {"?"}
 
 
-def test_a_report_is_put_into_its_place(tmp_path: Path) -> None:
+def test_report_replaces_the_tables_of_the_page(tmp_path: Path) -> None:
     file = tmp_path / "set.jsonl"
     keeper = Keeper(file)
     for one in (waited("streams-of-syncs"), waited("fivetran", cpu=1.0)):
@@ -141,7 +117,7 @@ def test_a_report_is_put_into_its_place(tmp_path: Path) -> None:
     assert page.read_text() == f"Before\n{BEGIN}\n{text}\n{END}After\n"
 
 
-def test_luck_does_not_keep_a_promise() -> None:
+def test_worst_repetition_of_the_delay_counts() -> None:
     lucky = [waited(name) for name in ("streams-of-syncs", "orchestrations", "streams-alone")]
     assert kept(Results(waited=lucky), "detection delay") == "yes"
     unlucky = replace(lucky[0], delay_p99=1.2)

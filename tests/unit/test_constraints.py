@@ -33,7 +33,7 @@ def requirements() -> list[Requirement]:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_it_has_versions_only(file: Path) -> None:
+def test_file_contains_only_versions(file: Path) -> None:
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in pins(file))
     assert all(str(Version(version)) for version in pins(file).values())
 
@@ -45,7 +45,7 @@ def test_every_dependency_is_pinned_within_its_bounds(requirement: Requirement, 
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_what_installs_the_others_is_pinned(file: Path) -> None:
+def test_installer_is_pinned(file: Path) -> None:
     assert "uv" in pins(file)
 
 

@@ -124,7 +124,7 @@ def loaded_by(modules: Sequence[str], *, then: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(("modules", "most"), [(RUNS, 18), (LIGHT, 48), (LIGHT[-3:-2], 7)], ids=["runs", "all", "one"])
-def test_what_dag_files_import_loads_nothing_heavy(modules: list[str], most: int) -> None:
+def test_imports_of_dag_files_load_nothing_heavy(modules: list[str], most: int) -> None:
     # A policy of retries can't be imported where Airflow has none.
     loaded = loaded_by([name for name in modules if name != f"{PROVIDER}.retries" or not older_than("3.3")])
     assert HEAVY.isdisjoint(loaded)
@@ -144,7 +144,7 @@ def test_the_budget_of_modules_is_kept() -> None:
 
 
 @pytest.mark.parametrize("configured", [None, "True", "False"])
-def test_whether_a_task_defers_is_configured(configured: str | None) -> None:
+def test_default_of_deferrable_is_configured(configured: str | None) -> None:
     program = (
         "import json\n"
         "from airflow_provider_datapipe.operators.elt_streams import EltStreamRunOperator as Operator\n"

@@ -37,14 +37,14 @@ def counts(tmp_path: Path) -> Counts:
     return Counts.read(file)
 
 
-def test_what_is_counted(counts: Counts) -> None:
+def test_counts_of_a_junit_file(counts: Counts) -> None:
     assert counts[:3] == (1, 1, 2)
     assert counts.names == ["a.fails"]
     assert counts.reasons == {"task state: since Airflow 3.3": 1, "RetryPolicy: since Airflow 3.3": 1}
     assert str(counts) == "1 passed, 1 failed, 2 skipped"
 
 
-def test_what_is_told(counts: Counts) -> None:
+def test_report_lists_versions_counts_and_reasons(counts: Counts) -> None:
     oldest, newest = Cell(next(iter(airflows())), pythons()[0]), Cell(list(airflows())[-1], pythons()[-1])
     ran = [Ran(oldest, "provider", 1, counts, 3.0), Ran(oldest, "local", 4, None, 1.0)]
     reported = "".join(report([oldest, newest], ran, {newest: "no such Python"}))
@@ -57,7 +57,7 @@ def test_what_is_told(counts: Counts) -> None:
     assert f"{oldest.name}: provider: failed: a.fails\n" in reported
 
 
-def test_an_interpreter_that_leads_nowhere_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_interpreter_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder, text in (("shims", "echo no such version >&2; exit 127"), ("other", "echo 2.7"), ("right", None)):
         program = tmp_path / folder / f"python{this_python()}"
         program.parent.mkdir()
@@ -72,7 +72,7 @@ def test_an_interpreter_that_leads_nowhere_is_passed_over(tmp_path: Path, monkey
         interpreter("3.4")
 
 
-def test_what_can_not_be_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_installation_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "FOLDER", tmp_path)
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
@@ -86,7 +86,7 @@ def test_what_can_not_be_installed_is_told(tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.rglob(".made-from"))
 
 
-def test_what_a_merge_waits_for_is_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lowest_runs_only_the_oldest_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Cell, str]] = []
 
     def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
@@ -105,7 +105,7 @@ def test_what_a_merge_waits_for_is_the_oldest(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_what_is_run_is_there(suite: str) -> None:
+def test_paths_of_a_suite_exist(suite: str) -> None:
     paths = [path.removeprefix("--ignore=") for path in SUITES[suite]]
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
@@ -128,7 +128,7 @@ def test_the_pins_of_this_environment_are_those_of_its_airflow() -> None:
     ("target", "command"),
     [("test-lowest", "-m tests.packaging.matrix --lowest"), ("test-matrix", "-m tests.packaging.matrix ")],
 )
-def test_what_make_runs(target: str, command: str) -> None:
+def test_commands_of_make(target: str, command: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own Makefile
         ["make", "--no-print-directory", "--dry-run", target],  # noqa: S607 - of the machine
         cwd=ROOT,
@@ -141,7 +141,7 @@ def test_what_make_runs(target: str, command: str) -> None:
     assert done.stdout.splitlines()[-1].endswith(command)
 
 
-def test_the_page_tells_what_is_supported() -> None:
+def test_page_lists_the_supported_versions() -> None:
     page = (ROOT / "docs/compatibility.md").read_text()
     pattern = r"^The provider supports Airflow (.*), each in its newest patch version, with Python (.*)\. `pyproject"
     (line,) = re.findall(pattern, page, re.MULTILINE)

@@ -10,14 +10,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn
+from typing import IO, NoReturn
 
 from tests.support.guard import guard
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 #: Modules that the forking server imports once. They take two thirds of the CPU time of a start.
 _IMPORTED = [

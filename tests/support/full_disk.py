@@ -6,19 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from tests.support.local_service import LocalService
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
-
-    from tests.support.processes import Program
+from tests.support.processes import Program
 
 _MOUNT = 'mount -t tmpfs -o size="$1",mode=0700 none "$2" && echo mounted && exec cat'
 #: Command for a mount in a user namespace, which does not require root.

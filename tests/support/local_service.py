@@ -7,20 +7,16 @@ import os
 import secrets
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import httpx
 import yaml
 
 from datapipe_local.testing.client import ControlPlane
-from tests.support.processes import ReservedPort, Workspace, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.support.processes import Program
+from tests.support.processes import Program, ReservedPort, Workspace, wait_for
 
 Json = dict[str, Any]
 

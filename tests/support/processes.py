@@ -11,11 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Protocol, Self
 
 GUARD = Path(__file__).with_name("guard.py")
 # Waits for the end of file on its standard input, then removes a folder.

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import csv
 import zipfile
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace, wait_for
 from tests.system import seeds
 from tests.system.demo import source_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RECORDED = Path(__file__).with_name("recorded_durations.csv")
 RUNS = 60

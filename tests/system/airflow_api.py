@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ENDED = frozenset({"success", "failed"})
 #: Default limit of entries per response.

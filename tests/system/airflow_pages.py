@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from selenium.common.exceptions import (
@@ -11,17 +12,13 @@ from selenium.common.exceptions import (
     StaleElementReferenceException,
     TimeoutException,
 )
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from selenium.webdriver import Chrome
-    from selenium.webdriver.remote.webelement import WebElement
-
-    from tests.system.components import AirflowComponents
+from tests.system.components import AirflowComponents
 
 WIDTH = 1280
 #: Time limit in seconds for an expected text on a page, sufficient for a busy machine.

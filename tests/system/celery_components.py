@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
 
 from tests.support.postgresql import PostgreSQL
 from tests.support.redis_server import RedisServer
 from tests.system.components import COMMANDS, AirflowComponents
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 WORKER = "worker"
 #: Log line of a Celery worker that accepts tasks.

@@ -9,20 +9,16 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from types import TracebackType
+from typing import Any, ClassVar, Self
 
 from tests.support.process_table import tree_of
 from tests.support.processes import Program, ProgramError, ReservedPort, Workspace, wait_for
-from tests.system.airflow_api import AirflowApi
+from tests.system.airflow_api import AirflowApi, TaskInstance
 from tests.system.metadata_database import is_unlocked, sqlite_url
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
-
-    from tests.system.airflow_api import TaskInstance
 
 API_SERVER = "api-server"
 # Command of each component, and its job type in the metadata database.

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 
 from tests.support.postgresql import PostgreSQL, programs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _DRIVER = "postgresql+psycopg:"
 #: A transaction that has been open for this number of seconds belongs to a frozen process.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
+from tests.support.local_service import LocalService
 from tests.system import seeds
-
-if TYPE_CHECKING:
-    from tests.support.local_service import LocalService
 
 #: Duration in seconds of a run that must not end during a test.
 FOR_EVER = 3600

@@ -7,9 +7,10 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import httpx
 import pytest
@@ -18,9 +19,6 @@ from tests.support.process_table import working_in
 from tests.support.processes import wait_for
 from tests.system.airflow_api import AirflowApi
 from tests.system.demo import DAG, ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Default ports of Airflow's servers, and usual ports of other services.
 USUAL_PORTS = (8080, 8793, 8794, 8974, 8000, 8765)

@@ -8,19 +8,16 @@ import secrets
 import sys
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
 
 from tests.support.background import BackgroundThread
+from tests.support.postgresql import PostgreSQL
+from tests.support.processes import Program
+from tests.support.redis_server import RedisServer
 from tests.system.celery_components import WORKER_READY, celery_config
 from tests.system.components import API_SERVER, COMMANDS, JOBS, AirflowComponents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from tests.support.postgresql import PostgreSQL
-    from tests.support.processes import Program
-    from tests.support.redis_server import RedisServer
 
 SCHEDULERS = ("scheduler-1", "scheduler-2")
 TRIGGERERS = ("triggerer-1", "triggerer-2")

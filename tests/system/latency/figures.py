@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from tests.benchmarks.table import number, table
 from tests.system.latency.plan import MODES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 BEGIN = "<!-- table: python -m tests.system.latency --write -->\n"
 EXECUTORS = {"local": "LocalExecutor", "celery": "CeleryExecutor"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.support.local_service import LocalService
 from tests.support.postgresql import PostgreSQL
@@ -16,13 +17,8 @@ from tests.support.redis_server import RedisServer
 from tests.system.celery_components import CeleryComponents, celery_config, database_config
 from tests.system.components import AirflowComponents
 from tests.system.latency.figures import EXECUTORS, Measurement
-from tests.system.latency.plan import GAP, lanes_of, wave_size, waves_of
+from tests.system.latency.plan import GAP, Lane, Wave, lanes_of, wave_size, waves_of
 from tests.system.resources import seed_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from tests.system.latency.plan import Lane, Wave
 
 ROOT = Path(__file__).parents[3]
 DAG_FILE = Path(__file__).with_name("dag.py")

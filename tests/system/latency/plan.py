@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from math import ceil
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MODES = ("blocking", "deferred", "defer_at_once", "baseline")
 #: Seconds between the starts of two tasks, so that processes of the one do not slow down the other.

@@ -60,6 +60,15 @@ def result(**known: Any) -> dict[str, Any]:
     return empty | given | {"rows_synced": 7, "attached": False} | known
 
 
+def events_of(
+    outlets: list[Any], reported: dict[str, Any] | None = None, conn_id: str = "datapipe_default"
+) -> OutletEventAccessors:
+    """Return the asset events of a task with these outlets and this result."""
+    events = OutletEventAccessors()
+    report(outlets, events, conn_id, reported or result())
+    return events
+
+
 @pytest.mark.parametrize(
     ("asset", "name", "uri"),
     [
@@ -204,12 +213,13 @@ def test_only_published_transforms_emit_asset_events() -> None:
         "a/alike": {"id": "2", "result": "unchanged", "published": False, "error": None},
         "a/broken": {"id": "3", "result": "failed", "published": True, "error": "no such table"},
     }
-    alias, events = alias_of("transform"), OutletEventAccessors()
-    report([alias], events, "c", {"outcome": "partial", "counts": {}, "transforms": items})
-    report([alias], events, "c", result(kind="transform", resource_id="4", published=False))
-    report([alias], events, "c", result(kind="transform", resource_id="5", published=True))
-    reported = [event.dest_asset_key.uri for event in events[alias].asset_alias_events]
-    assert reported == ["datapipe://c/transforms/1", "datapipe://c/transforms/5"]
+    alias = alias_of("transform")
+    folder = {"outcome": "partial", "counts": {}, "transforms": items}
+    unpublished = result(kind="transform", resource_id="4", published=False)
+    published = result(kind="transform", resource_id="5", published=True)
+    for given, transforms in ((folder, ["1"]), (unpublished, []), (published, ["5"])):
+        uris = [event.dest_asset_key.uri for event in events_of([alias], given, "c")[alias].asset_alias_events]
+        assert uris == [f"datapipe://c/transforms/{transform}" for transform in transforms]
 
 
 @pytest.mark.parametrize("how", ["task", "task's defaults", "group", "dag"])
@@ -227,19 +237,14 @@ def test_mapped_tasks_have_the_alias_when_parsed_and_executed(how: str) -> None:
 
 
 def test_asset_event_contains_the_run() -> None:
-    events = OutletEventAccessors()
-    report([Asset("mine"), elt_stream_asset("orders")], events, "datapipe_default", result())
-    (event,) = events._dict.values()
+    (event,) = events_of([Asset("mine"), elt_stream_asset("orders")])._dict.values()
     assert event.extra == {name: value for name, value in result().items() if name != "attached"}
     assert run_of(SimpleNamespace(extra=event.extra))["run_id"] == "r1"
     # An asset that is unknown at parsing is emitted through the alias.
-    report([STREAMS], events, "datapipe_default", result())
-    (aliased,) = events[STREAMS].asset_alias_events
+    (aliased,) = events_of([STREAMS])[STREAMS].asset_alias_events
     assert (aliased.dest_asset_key.uri, aliased.extra["rows_synced"]) == (STREAM, 7)
     # Without the alias, no other asset is emitted.
-    others = OutletEventAccessors()
-    report([Asset("mine")], others, "datapipe_default", result())
-    assert len(others) == 0
+    assert len(events_of([Asset("mine")])) == 0
 
 
 @pytest.fixture
@@ -254,9 +259,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Mock:
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_event_of_a_referenced_asset_contains_the_run(reference: Any, answer: Mock) -> None:
     answer.return_value = AssetResult(name="mine", uri=STREAM, group="")
-    events = OutletEventAccessors()
-    report([reference, STREAMS], events, "datapipe_default", result())
-    (event,) = events._dict.values()
+    (event,) = events_of([reference, STREAMS])._dict.values()
     assert (event.key, event.extra["run_id"]) == (AssetUniqueKey(name="mine", uri=STREAM), "r1")
 
 
@@ -265,24 +268,16 @@ def test_unreadable_referenced_asset_does_not_fail_the_task(
     error: ErrorType, answer: Mock, caplog: pytest.LogCaptureFixture
 ) -> None:
     answer.return_value = ErrorResponse(error=error)
-    events = OutletEventAccessors()
-    report(REFERENCES, events, "datapipe_default", result())
-    assert len(events) == 0
+    assert len(events_of(REFERENCES)) == 0
     assert f"no result of the run: {error.value}" in caplog.text
-    report([*REFERENCES, STREAMS], events, "datapipe_default", result())
-    assert len(events[STREAMS].asset_alias_events) == 1
+    assert len(events_of([*REFERENCES, STREAMS])[STREAMS].asset_alias_events) == 1
 
 
 def test_sync_emits_events_for_itself_and_its_loaded_streams() -> None:
-    events = OutletEventAccessors()
-    streams = {
-        "orders": result(),
-        "items": result(resource_id="items", name="items", outcome="failed", error="no file"),
-    }
-    report(
+    items = result(resource_id="items", name="items", outcome="failed", error="no file")
+    streams = {"orders": result(), "items": items}
+    events = events_of(
         [elt_sync_asset("shop"), STREAMS],
-        events,
-        "datapipe_default",
         {"sync_id": "shop", "outcome": "partial", "rows_synced": 7, "streams": streams},
     )
     assert events[elt_sync_asset("shop")].extra == {

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,12 @@ from tests.system.distributed.trend import slope, trends
 from tests.system.distributed.verdict import LOST, RUN_FAILED, Observed, Verdict, cause_of, judge
 
 ENDED_AT = 1_000.0
+STREAM = Case(1, "elt_stream", "blocking", 0)
+RESOURCE = Resource("elt_stream", STREAM.task_id)
 
 
-def run_of(resource: Resource, *, number: int = 1, outcome: Any = "COMPLETED", own: bool = True) -> Run:
-    return Run(number, resource, 900.0, 900.0, Plan(duration=50.0, outcome=outcome), 5 if own else None)
-
-
-def result_of(run: Run, **fields: Any) -> dict[str, Any]:
-    return {"run_id": run.id_in(0), "outcome": "succeeded", **fields}
+def run_of(number: int, *, outcome: Any = "COMPLETED", started_at: float = 900.0, own: bool = True) -> Run:
+    return Run(number, RESOURCE, 900.0, started_at, Plan(duration=50.0, outcome=outcome), 5 if own else None)
 
 
 def verdict_of(
@@ -51,58 +50,39 @@ def verdict_of(
     return judge(case, Observed(state, tries, end_date, result, causes or {}, {case.task_id: runs}))
 
 
-STREAM = Case(1, "elt_stream", "blocking", 0)
-RESOURCE = Resource("elt_stream", STREAM.task_id)
+FIRST, SECOND, RIVAL = run_of(1), run_of(2), run_of(1, own=False)
+FAILED, LATE = run_of(1, outcome="FAILED"), run_of(1, started_at=ENDED_AT)
+ATTACH = Case(1, "elt_stream", "blocking", 0, has_rival=True)
+SENSOR = Case(1, "stream_sensor", "deferred", 0)
 
 
-def test_one_run_with_its_result_is_right() -> None:
-    run = run_of(RESOURCE)
-    assert verdict_of(STREAM, [run], result=result_of(run)).faults == []
-
-
-def test_a_second_run_is_a_duplicate() -> None:
-    runs = [run_of(RESOURCE), run_of(RESOURCE, number=2)]
-    verdict = verdict_of(STREAM, runs, result=result_of(runs[1]))
-    assert verdict.is_duplicate
-    assert verdict.own_runs == 2
-
-
-def test_a_run_after_a_planned_failure_is_no_duplicate() -> None:
-    case = Case(1, "elt_stream", "blocking", 2, first_fails=True)
-    runs = [run_of(RESOURCE, outcome="FAILED"), run_of(RESOURCE, number=2)]
-    assert verdict_of(case, runs, result=result_of(runs[1]), tries=2, causes={1: RUN_FAILED}).faults == []
-
-
-@pytest.mark.parametrize("result", [None, {"run_id": "another", "outcome": "succeeded"}])
-def test_a_result_without_the_run_is_wrong(result: Any) -> None:
-    assert len(verdict_of(STREAM, [run_of(RESOURCE)], result=result).faults) == 1
-
-
-def test_a_success_before_the_end_of_the_run_is_wrong() -> None:
-    late = Run(1, RESOURCE, 900.0, 990.0, Plan(duration=50.0), 5)
-    assert verdict_of(STREAM, [late], result=result_of(late)).faults != []
-
-
-def test_a_rival_is_a_result_only_of_attach() -> None:
-    run = run_of(RESOURCE, own=False)
-    for policy, is_right in (("attach", True), ("wait", False)):
-        case = Case(1, "elt_stream", "blocking", 0, has_rival=True, if_running=policy)
-        assert (verdict_of(case, [run], result=result_of(run)).faults == []) is is_right
-    assert verdict_of(STREAM, [run], result=result_of(run)).faults != []
-
-
-def test_a_rivals_result_beside_an_own_run_is_a_duplicate() -> None:
-    case = Case(1, "elt_stream", "blocking", 0, has_rival=True)
-    runs = [run_of(RESOURCE, own=False), run_of(RESOURCE, number=2)]
-    assert verdict_of(case, runs, result=result_of(runs[0])).is_duplicate
-
-
-def test_a_sensor_must_not_start_a_run() -> None:
-    case = Case(1, "stream_sensor", "deferred", 0)
-    resource = Resource("elt_stream", case.task_id)
-    sensed = run_of(resource, own=False)
-    assert verdict_of(case, [sensed], result=result_of(sensed)).faults == []
-    assert verdict_of(case, [sensed, run_of(resource)], result=result_of(sensed)).is_duplicate
+@pytest.mark.parametrize(
+    ("case", "runs", "named", "fault"),
+    [
+        pytest.param(STREAM, [FIRST], FIRST, None, id="one run"),
+        pytest.param(STREAM, [FIRST, SECOND], SECOND, "duplicate", id="second run"),
+        pytest.param(replace(STREAM, first_fails=True), [FAILED, SECOND], SECOND, None, id="after a planned failure"),
+        pytest.param(STREAM, [FIRST], SECOND, "which the service does not have", id="another run"),
+        pytest.param(STREAM, [FIRST], None, "which the service does not have", id="no result"),
+        pytest.param(STREAM, [LATE], LATE, "ended before the run", id="active run"),
+        pytest.param(ATTACH, [RIVAL], RIVAL, None, id="run of a rival"),
+        pytest.param(replace(ATTACH, if_running="wait"), [RIVAL], RIVAL, "of a rival", id="wait, run of a rival"),
+        pytest.param(STREAM, [RIVAL], RIVAL, "of a rival", id="unplanned rival"),
+        pytest.param(ATTACH, [RIVAL, SECOND], RIVAL, "duplicate", id="own run beside that of a rival"),
+        pytest.param(SENSOR, [RIVAL], RIVAL, None, id="sensor"),
+        pytest.param(SENSOR, [RIVAL, SECOND], RIVAL, "duplicate", id="sensor with an own run"),
+    ],
+)
+def test_verdict_on_a_successful_task(case: Case, runs: list[Run], named: Run | None, fault: str | None) -> None:
+    result = named and {"run_id": named.id_in(0), "outcome": "succeeded"}
+    verdict = verdict_of(case, runs, result=result)
+    assert verdict.is_duplicate == (fault == "duplicate")
+    if fault is None:
+        assert verdict.faults == []
+    elif not verdict.is_duplicate:
+        (only,) = verdict.faults
+        assert fault in only
+    assert verdict.own_runs == sum(run is not RIVAL for run in runs)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +100,7 @@ def test_a_failure_needs_a_cause_for_each_try(
     retries: int, tries: int, causes: Mapping[int, str], is_right: bool
 ) -> None:
     case = Case(1, "elt_stream", "blocking", retries)
-    verdict = verdict_of(case, [run_of(RESOURCE)], state="failed", tries=tries, causes=causes)
+    verdict = verdict_of(case, [FIRST], state="failed", tries=tries, causes=causes)
     assert (verdict.faults == []) is is_right
 
 

@@ -144,9 +144,9 @@ class AirflowApi:
             if len(found) >= answer["total_entries"] or not answer["task_instances"]:
                 return found
 
-    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Clear a task in any state, like the button of its page."""
-        body = {"dag_run_id": run_id, "task_ids": [task_id], "dry_run": False, "only_failed": False}
+    def clear(self, dag_id: str, run_id: str, *task_ids: str, **options: bool) -> None:
+        """Clear tasks of a run in any state, all without names, like the button of their pages."""
+        body = {"dag_run_id": run_id, "task_ids": task_ids or None, "dry_run": False, "only_failed": False, **options}
         self.request("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
 
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:

@@ -58,8 +58,7 @@ class Scenario:
         service.runs({"resources": {TABLE: {"outcomes": [{"fail": "The warehouse is full."}]}}})
         run_id = airflow.trigger(FIRST)
         self.failed = self._snapshot(FIRST, run_id)
-        body = {"dag_run_id": run_id, "only_failed": True, "dry_run": False}
-        airflow.api.request("POST", f"/dags/{FIRST}/clearTaskInstances", json=body)
+        airflow.api.clear(FIRST, run_id, only_failed=True)
         self.cleared = self._snapshot(FIRST, run_id)
 
         # All transforms are published now.

@@ -265,9 +265,7 @@ def test_cleared_tasks_pause_and_restore_again(scenario: Scenario, airflow: Airf
     run_id = scenario.runs["failing"]
     # A user clears the failed task after a correction. Since Airflow 3.3, this includes its setups and teardown.
     around = older_than("3.3")
-    with_it = {"include_upstream": around, "include_downstream": around}
-    body = {"dag_run_id": run_id, "task_ids": ["work"], "dry_run": False, "only_failed": False} | with_it
-    airflow.api.request("POST", "/dags/schedules_failing/clearTaskInstances", json=body)
+    airflow.api.clear("schedules_failing", run_id, "work", include_upstream=around, include_downstream=around)
     airflow.wait("schedules_failing", run_id)
     tries = {task_id: one.try_number for task_id, one in airflow.tasks("schedules_failing", run_id).items()}
     # A scheduler without CPU time may retry a task. The task after the teardown is not cleared with the work.

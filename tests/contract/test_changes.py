@@ -199,8 +199,8 @@ def test_change_with_a_lost_response_is_made_once(
     lists = ("/elt_syncs", "/orchestrations")
     created = [each for each in requests if each["method"] == "POST" and each["path"] in lists and each["committed"]]
     assert len(created) == example.expected["action"].startswith("created")
-    lost = [each for each in requests if each["fault"] is not None]
-    assert len(lost) == (example.arguments.get("if_exists") != "keep")
+    without_response = [each for each in requests if each["fault"] is not None]
+    assert len(without_response) == (example.arguments.get("if_exists") != "keep")
     service.faults([])
     assert example.again is not None
     fits(run(example.operator(task_id="t", **example.arguments)), example.again)

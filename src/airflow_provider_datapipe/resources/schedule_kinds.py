@@ -201,7 +201,8 @@ class _ReverseEtlSync(ScheduleKind):
     temporary: ClassVar[Mapping[str, Any]] = {"enabled": False}
 
     async def read(self, resource_id: str) -> Fields:
-        return _of_sync(await send(reverse_etl_syncs.get(resource_id)))
+        sync = await send(reverse_etl_syncs.get(resource_id))
+        return _of_sync(sync)
 
     def paused_fields(self, original: Fields, mark: str, *, paused: bool) -> Fields:
         if not original["enabled"]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datapipe_local.storage.clock import Timestamp
     from datapipe_local.storage.table import Table
 
-R = TypeVar("R", EltStreamRun, ReverseEtlSyncRun)
+R = TypeVar("R", bound=EltStreamRun | ReverseEtlSyncRun)
 
 Direction = Literal["asc", "desc"]
 _MILLISECOND = 0.001

@@ -81,7 +81,7 @@ class Api:
     def stream_status(self, sync_id: str, name: str) -> Json:
         """Return the status of a stream of a sync."""
         streams = self.get(f"/elt_syncs/{sync_id}/status")["source_streams"]
-        return next(each for each in streams if each["name"] == name)  # type: ignore[no-any-return]  # parsed JSON
+        return next(each for each in streams if each["name"] == name)
 
     def run_reverse(self, sync_id: str) -> ReverseEtlSyncRun:
         url = RunRequested.model_validate(self.post(f"/reverse_etl_syncs/{sync_id}/request_run")).status_url

@@ -187,7 +187,7 @@ def test_sensor_waits_for_the_right_run(mode: str, choice: Choice, service: RunS
 @MODES
 def test_an_old_run_without_an_end_time_does_not_count_by_end(mode: str, service: RunService) -> None:
     service.runs["elt_stream_runs"] = [stream("old", "COMPLETED", 1200)]
-    arguments = {"stream_id": "s", "after": ago(minutes=1), "moment_of": "end"}
+    arguments: dict[str, Any] = {"stream_id": "s", "after": ago(minutes=1), "moment_of": "end"}
     with pytest.raises(AirflowSensorTimeout):
         sense(mode, EltStreamRunSensor, **arguments, timeout=0.3)
     service.runs["elt_stream_runs"] = [stream("new", "COMPLETED", 0)]

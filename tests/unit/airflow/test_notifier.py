@@ -226,22 +226,23 @@ def test_report_is_passed_to_another_notifier() -> None:
             reported.append(self.message)
 
     reported: list[str] = []
-    context = {"ti": instance(), "exception": ValueError("{{ 7 * 6 }}")}
+    context: Any = {"ti": instance(), "exception": ValueError("{{ 7 * 6 }}")}
     DatapipeFailureNotifier(notifier=Other())(context)
     assert reported == ["Task send of DAG shop, run r, try 2 failed. ValueError: {{ 7 * 6 }}"]
 
 
 def report(notifier: DatapipeFailureNotifier, is_async: bool) -> None:
     """Report the failure of a task, as a worker or as a triggerer does."""
+    context: Any = of_partial_run()
 
     async def wait() -> None:
-        notifier.context = of_partial_run()
+        notifier.context = context
         await notifier
 
     if is_async:
         asyncio.run(wait())
     else:
-        notifier(of_partial_run())
+        notifier(context)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

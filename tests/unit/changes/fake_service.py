@@ -150,7 +150,8 @@ class Service:
 
     def execute(self, request: Request[Any]) -> Any:
         name, body, resource = request.endpoint.name, body_of(request), self.resource
-        self.before.get(name, lambda _: None)(request)
+        if name in self.before:
+            self.before[name](request)
         match name.partition(".")[2]:
             case "list" if name == "elt_streams.list":
                 return page(*(self._stream(each) for each in self.streams))

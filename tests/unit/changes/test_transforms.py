@@ -127,7 +127,7 @@ def test_schedule_is_changed_only_if_given(wanted: str | None, found: str | None
 
 
 def bulk_service(*listed: Page[Any], **answers: list[Any]) -> ModelService:
-    references = [AvailableReferences(data=())]
+    references: list[Any] = [AvailableReferences(data=())]
     return ModelService(transforms__available_references=references, transforms__list=list(listed), **answers)
 
 

@@ -91,7 +91,11 @@ def test_decimals_are_sent_exactly(value: str, sent: Any) -> None:
 
 
 def test_numbers_are_aligned_to_the_right() -> None:
-    rows = [{"n": 1, "t": "a", "b": True}, {"n": -12.5, "t": "bcd", "b": None}, {"n": None, "t": "", "b": False}]
+    rows: list[dict[str, Any]] = [
+        {"n": 1, "t": "a", "b": True},
+        {"n": -12.5, "t": "bcd", "b": None},
+        {"n": None, "t": "", "b": False},
+    ]
     assert as_table(rows, 3).splitlines() == [
         "    n | t   | b",
         "------+-----+------",

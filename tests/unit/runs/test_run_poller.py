@@ -503,7 +503,7 @@ async def test_equal_concurrent_requests_are_sent_once(status: int) -> None:
     other = reverse_etl_failed_records.count("other")
     async with scene_of(latency=0.1) as scene, shared_run_poller(CONN_ID, scene.read) as poller:
         scene.runs.fault = lambda path, now: Reply(status, body)
-        answers = await asyncio.gather(*map(poller.send, [COUNT] * 20 + [other]), return_exceptions=True)
+        answers: list[Any] = await asyncio.gather(*map(poller.send, [COUNT] * 20 + [other]), return_exceptions=True)
         answers += await asyncio.gather(poller.send(COUNT), return_exceptions=True)
     if status == 200:
         assert [answer.count for answer in answers] == [3] * 22

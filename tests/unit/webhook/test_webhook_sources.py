@@ -149,7 +149,9 @@ NOT_UTF_8 = (b"\0\0\0\0\0\0\0\0\2\0\0\0", b"\xff\xfe")
             table(id=[1, 2], secret=pa.array([at(0), at(123_456_789)], kind))
             for unit in (pa.time64("ns"), pa.timestamp("ns"))
             for kind, at in (
-                *((kind, lambda value: [value]) for kind in (pa.list_(unit), pa.large_list(unit), pa.list_(unit, 1))),
+                (pa.list_(unit), lambda value: [value]),
+                (pa.large_list(unit), lambda value: [value]),
+                (pa.list_(unit, 1), lambda value: [value]),
                 (pa.map_(pa.string(), unit), lambda value: [("k", value)]),
                 (pa.list_(pa.struct([("t", unit)])), lambda value: [{"t": value}]),
             )

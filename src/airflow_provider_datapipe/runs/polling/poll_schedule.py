@@ -326,7 +326,7 @@ class PollSchedule:
                     end = None if seen is NeedsDirectPoll.UNCLEAR else run_wait.seen(seen, now, poll.due)
                 except Exception as error:  # noqa: BLE001 - as in _read_direct
                     _unreadable(poll, error)
-                    seen = NeedsDirectPoll.UNCLEAR
+                    seen, end = NeedsDirectPoll.UNCLEAR, None
                 if seen is NeedsDirectPoll.UNCLEAR:
                     self._poll_directly(run_wait, now)
                     continue

@@ -292,7 +292,7 @@ def _carefully(
     # Look relations up by position, within the transaction: one can require its own read.
     for position in range(len(found) - 1):
         try:
-            return _loaded(cursor, readable, lambda at=position: load(cursor, found[at]), can_retry=True)
+            return _loaded(cursor, readable, partial(_load_at, cursor, found, position, load), can_retry=True)
         except _MISFITS:
             continue
         except csv_errors.MisreadError:
@@ -300,7 +300,16 @@ def _carefully(
         except ColumnsError:
             if not protection.can_gain_columns(readable):
                 raise
-    return _loaded(cursor, readable, lambda: load(cursor, found[-1]))
+    return _loaded(cursor, readable, partial(_load_at, cursor, found, len(found) - 1, load))
+
+
+def _load_at(
+    cursor: duckdb.DuckDBPyConnection,
+    found: Sequence[str],
+    position: int,
+    load: Callable[[duckdb.DuckDBPyConnection, str], T],
+) -> T:
+    return load(cursor, found[position])
 
 
 def _loaded(

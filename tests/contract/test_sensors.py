@@ -61,7 +61,7 @@ SOURCES = {"a.csv": ROWS, "b.csv": ROWS}
 SEED = {
     "runs": {"scheduling_delay": 0.02, "minimum_duration": 0.05},
     "connections": [FILES, OUT],
-    "elt_syncs": [elt_sync("sync", "a", "b"), elt_sync("other", "a")],
+    "elt_syncs": [elt_sync("sync", "a", "b"), elt_sync("broken", "nowhere"), elt_sync("other", "a")],
     "transforms": [transform("view")],
     "orchestrations": [NIGHTLY | {"cron_schedule": "0 2 1 1 *"}],
     "reverse_etl_syncs": [reverse_etl_sync("out", "view")],
@@ -207,20 +207,23 @@ def test_active_run_from_before_does_not_match(mode: str, service: LocalService)
 
 @MODES
 def test_failed_run_fails_the_sensor_unless_on_failure_next(mode: str, service: LocalService) -> None:
-    cause = "The source is unavailable."
-    service.runs({"resources": {"sync.a": {"outcomes": [{"fail": cause}]}}})
+    service.runs({"resources": {"sync.a": {"outcomes": [{"fail": "The source is unavailable."}]}}})
     start = now()
-    run_resource(service)
-    with pytest.raises(RunFailedError, match=cause):
-        sense(mode, EltStreamRunSensor, stream_id="sync.a", newest=True)
-    runs = run_resource(service)
+    runs = run_resource(service, times=2)
     arguments: dict[str, Any] = {"stream_id": "sync.a", "after": start}
-    with pytest.raises(RunFailedError, match=cause):
+    with pytest.raises(RunFailedError):
         sense(mode, EltStreamRunSensor, **arguments)
     for flag in ("soft_fail", "never_fail"):
         with pytest.raises(AirflowSkipException):
             sense(mode, EltStreamRunSensor, **arguments, **{flag: True})
     assert sense(mode, EltStreamRunSensor, on_failure="next", **arguments)["run_id"] == runs[1]["id"]
+
+
+@MODES
+def test_failed_run_is_raised_with_its_cause(mode: str, service: LocalService) -> None:
+    send(service, "POST", "/elt_streams/broken.nowhere/request_run")
+    with pytest.raises(RunFailedError, match=r"nowhere\.csv"):
+        sense(mode, EltStreamRunSensor, stream_id="broken.nowhere", newest=True)
 
 
 @MODES

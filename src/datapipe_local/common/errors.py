@@ -82,13 +82,6 @@ class UnsupportedMediaTypeError(ServiceError):
     default_code = "unsupported_media_type"
 
 
-class BusyError(ServiceError):
-    """503: not possible at the moment."""
-
-    status = 503
-    default_code = "busy"
-
-
 class InsufficientStorageError(ServiceError):
     """
     507: a write failed.

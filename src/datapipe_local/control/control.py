@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datapipe_local.api import error_responses
-from datapipe_local.common.errors import BadRequestError, BusyError, InsufficientStorageError, SetupError
+from datapipe_local.common.errors import BadRequestError, InsufficientStorageError, SetupError
 from datapipe_local.control.delays import Delays
+from datapipe_local.control.errors import BusyError
 from datapipe_local.control.faults import Faults
 from datapipe_local.control.journal import Journal
 from datapipe_local.control.poll_driven_clock import PollDrivenClock

@@ -6,8 +6,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local.common.errors import BusyError
 from datapipe_local.control.clock import StoredClock
+from datapipe_local.control.errors import BusyError
 from datapipe_local.storage.clock import later
 
 if TYPE_CHECKING:

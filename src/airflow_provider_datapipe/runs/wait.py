@@ -249,8 +249,9 @@ class RunWait:
         # After a slice of a load, the next run may not be listed yet: keep the result of the slice.
         known = state.result or (self._last.result if self._last else None)
         self._last = replace(state, result=known)
-        since = now if self.reference.absent_since is None else self.reference.absent_since
-        self.reference = replace(state.reference, absent_since=since if state.result is None else None)
+        absent = state.result is None
+        since = self.reference.absent_since
+        self.reference = replace(state.reference, absent_since=None if not absent else now if since is None else since)
         started = known and known["started_at"]
         if started:
             self.began = datetime.fromisoformat(started).timestamp()
@@ -258,17 +259,16 @@ class RunWait:
             if state.is_final or now >= (self.reference.stale_until or 0.0):
                 return self._end(WaitOutcomeReason.RUN_OVER)
             self._last = replace(self._last, outcome=Outcome.RUNNING)
-        return self._continue(now, was_due)
+        if absent and since is not None and now >= since + self._policy.schedule_limit:
+            return self._not_scheduled(now - since)
+        return self._schedule_poll(now, self._seconds_until_poll(now, was_due))
 
     def unchanged(self, now: float, was_due: float | None = None) -> WaitOutcome | None:
         """Process a poll without a change. Equivalent to :meth:`seen` with the last state, but cheaper."""
         self._record_contact(now)
-        return self._continue(now, was_due)
-
-    def _continue(self, now: float, was_due: float | None) -> WaitOutcome | None:
         since = self.reference.absent_since
         if since is not None and now >= since + self._policy.schedule_limit:
-            return self._end(WaitOutcomeReason.NOT_SCHEDULED, f"for {now - since:.0f} s")
+            return self._not_scheduled(now - since)
         return self._schedule_poll(now, self._seconds_until_poll(now, was_due))
 
     def failed(self, error: DatapipeError, now: float, *, slow_down: bool = True) -> WaitOutcome | None:
@@ -366,6 +366,9 @@ class RunWait:
     def _until_deadline(self, due: float) -> float:
         """Return the time of a poll, at most the deadline."""
         return due if self._policy.deadline is None else min(due, self._policy.deadline)
+
+    def _not_scheduled(self, waited: float) -> WaitOutcome:
+        return self._end(WaitOutcomeReason.NOT_SCHEDULED, f"for {waited:.0f} s")
 
     def _end(self, reason: WaitOutcomeReason, detail: str | None = None) -> WaitOutcome:
         last = self._last

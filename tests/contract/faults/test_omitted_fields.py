@@ -140,6 +140,19 @@ def test_unknown_schedule_is_sent_with_another_change(service: OmittingService, 
 
 
 @pytest.mark.slow
+def test_detached_sync_gets_its_schedule_before_the_detachment(service: OmittingService, workspace: Path) -> None:
+    workspace.write_text(detached("30 3"))
+    for _ in range(2):
+        assert apply(service, workspace) == 0
+    assert [change[:2] for change in service.changes] == [
+        ("POST", "/elt_syncs/shop"),
+        ("DELETE", "/elt_syncs/shop/orchestration"),
+    ]
+    assert service.shown("elt_syncs", "shop")["sync_interval"] == "30 3 * * *"
+    assert plan(service, workspace) == 0
+
+
+@pytest.mark.slow
 def test_visible_schedule_is_compared(service: OmittingService, workspace: Path) -> None:
     service.held["elt_syncs"]["shop"] |= {"orchestration_workflow_id": None, "sync_interval": None}
     workspace.write_text(detached("0 3"))
@@ -373,7 +386,7 @@ def test_commands_do_not_change_current_resources(local: LocalService, workspace
     assert (workspace.read_text(), changes(local)) == (WORKSPACE, [])
 
 
-def test_detached_sync_gets_its_schedule_before_the_detachment(local: LocalService, workspace: Path) -> None:
+def test_apply_detaches_a_sync_with_the_schedule_of_the_file(local: LocalService, workspace: Path) -> None:
     workspace.write_text(detached("30 3"))
     for _ in range(2):
         assert apply(local, workspace) == 0

@@ -28,11 +28,7 @@ from airflow_provider_datapipe.runs.task_state import KnownRuns, oldest_new_run
 
 
 class Kind(ABC):
-    """
-    One kind of run.
-
-    A kind without a list of runs implements neither :meth:`newest` nor the methods that read its answer.
-    """
+    """One kind of run."""
 
     #: Name in references and results.
     name: ClassVar[str]
@@ -71,14 +67,15 @@ class Kind(ABC):
         :param baseline: runs known before the request.
         """
 
+    @abstractmethod
     def newest(self, resource_id: str) -> Request[Any]:
         """Return the request that shows the newest runs."""
-        raise NotImplementedError
 
     def oldest_first(self, resource_id: str) -> Request[Any] | None:
         """Return the request that lists all stored runs, oldest first; None if there is no such list."""
         return None
 
+    @abstractmethod
     def baseline(self, target: RunTarget, newest: Any, since: float) -> KnownRuns:
         """
         Return the runs that are known before a run is requested.
@@ -87,7 +84,6 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         :param since: current time by the service's clock.
         """
-        raise NotImplementedError
 
     def durations(self, newest: Any) -> list[float]:
         """
@@ -97,6 +93,7 @@ class Kind(ABC):
         """
         return []
 
+    @abstractmethod
     def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Any, now: float) -> RunState | None:
         """
         Return the first run that may have been started since the baseline, or None.
@@ -108,8 +105,8 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         :param now: current time by the service's clock.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def find_run(self, reference: RunRef, newest: Any) -> RunState | None:
         """
         Return the run of a reference if the list of the newest runs shows it.
@@ -117,8 +114,8 @@ class Kind(ABC):
         :param reference: the run.
         :param newest: the answer to :meth:`newest`.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def find_active(self, target: RunTarget, newest: Any) -> RunState | None:
         """
         Return the run that has not finished, if the newest runs show one.
@@ -126,7 +123,6 @@ class Kind(ABC):
         :param target: the resource to run.
         :param newest: the answer to :meth:`newest`.
         """
-        raise NotImplementedError
 
     def expected(self, target: RunTarget, baseline: KnownRuns) -> RunRef | None:
         """Return a reference to the first run after the baseline; None if no list will show it."""

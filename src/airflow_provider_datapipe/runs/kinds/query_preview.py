@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from typing_extensions import override
 
@@ -23,6 +23,8 @@ _OUTCOMES = {
     QueryPreviewState.DONE: Outcome.SUCCEEDED,
     QueryPreviewState.FAILED: Outcome.FAILED,
 }
+#: Reason of the methods that only starts of listed runs call; query operators send their request themselves.
+_NO_LIST = "there is no list of query previews"
 
 
 class QueryPreviewKind(Kind):
@@ -45,6 +47,26 @@ class QueryPreviewKind(Kind):
         # A query has no resource, so its execution ID identifies both. SQL is not a valid key of Airflow's task state.
         query_id = answer.query_execution_id
         return RunState(RunRef(self.name, query_id, target.name, run_id=query_id), Outcome.RUNNING)
+
+    @override
+    def newest(self, resource_id: str) -> NoReturn:
+        raise NotImplementedError(_NO_LIST)
+
+    @override
+    def baseline(self, target: RunTarget, newest: Any, since: float) -> NoReturn:
+        raise NotImplementedError(_NO_LIST)
+
+    @override
+    def find_new(self, target: RunTarget, baseline: KnownRuns, newest: Any, now: float) -> NoReturn:
+        raise NotImplementedError(_NO_LIST)
+
+    @override
+    def find_run(self, reference: RunRef, newest: Any) -> NoReturn:
+        raise NotImplementedError(_NO_LIST)
+
+    @override
+    def find_active(self, target: RunTarget, newest: Any) -> NoReturn:
+        raise NotImplementedError(_NO_LIST)
 
     @override
     def poll_request(self, reference: RunRef) -> Request[Any]:

@@ -149,7 +149,7 @@ def note_object(context: Context, transform: Transform) -> None:
 
 
 def start_build(context: Context, transform_id: str, due_at: Timestamp) -> None:
-    """Let the engine build the table of a transform, unless it is already due to. The caller holds a transaction."""
+    """Let the engine build the table of a transform, unless a build is pending. The caller holds a transaction."""
     context.store.transforms.update(transform_id, materialization_status=MaterializationStatus.RUNNING)
     if jobs.get(context, JobKind.MATERIALIZATION, transform_id) is None:
         jobs.add(context, JobKind.MATERIALIZATION, transform_id, due_at, begun=True)

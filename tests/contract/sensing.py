@@ -44,6 +44,7 @@ def sense(mode: str, sensor: type[Any], *, task_state: bool = False, **arguments
             event = asyncio.run(first_event(recreated_trigger(deferral)))
             method, given = deferral.method_name, {"event": event}
         except AirflowRescheduleException as later:
+            # As in Airflow, the next try of the task pokes at this time.
             time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
 
 

@@ -7,7 +7,6 @@ import os
 import pty
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.resources import files
@@ -22,6 +21,7 @@ from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot, node_id
 from tests.contract.seeds import FILES, NIGHTLY, Json, elt_sync, reverse_etl_sync, send, transform
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 
 SECRET = "a-secret-of-the-settings"
 COMMAND = [sys.executable, "-m", "airflow_provider_datapipe.cli"]
@@ -74,8 +74,11 @@ def service(running: LocalService) -> LocalService:
     """Run the streams, and publish all transforms but one."""
     for stream in ("shop.people", "shop.orders"):
         url = send(running, "POST", f"/elt_streams/{stream}/request_run")["status_url"]
-        while not any(run.get("finished_at") for run in send(running, "GET", url)["data"]):
-            time.sleep(0.02)
+
+        def is_finished(url: str = url) -> bool:
+            return any(run.get("finished_at") for run in send(running, "GET", url)["data"])
+
+        wait_for(f"the run of {stream}", is_finished, limit=60, interval=0.02)
     for name in ("staged", "parts", "paid", "top"):
         send(running, "POST", f"/transforms/{name}/publish")
     send(running, "POST", "/_local/seed", json={"reverse_etl_syncs": LATER})
